@@ -78,7 +78,10 @@ PlanInput with_passes(PlanInput in, const LlamaConfig& c, const Shard& shard, DT
 
 MemoryBytes level_work(const LlamaConfig& c, const Shard& shard, const LevelOptions& o, std::string_view backend,
                        int threads) {
-    const PlanInput in = plan_input(c, shard, DType::kF16, o, backend, threads, PlanInput::kAll);
+    LevelOptions one = o;
+    one.sequences = 1;
+    one.common = 0;
+    const PlanInput in = plan_input(c, shard, DType::kF16, one, backend, threads, PlanInput::kAll);
     return in.by_layers ? in.work + in.hidden_on_device + in.prompt_batches : in.work;
 }
 

@@ -25,7 +25,8 @@ PlanInput plan_input(const LlamaConfig& config, const Shard& shard, DType weight
 /// Returns the input for the cost of a decode forward of several rows with `passes` passes over iterated layers. Each
 /// pass reads their weights, keys and values. Memory use does not depend on it.
 PlanInput with_passes(PlanInput input, const LlamaConfig& config, const Shard& shard, DType weights, int64_t passes);
-/// Returns a level's memory without its weights and KV tiles: activations, scratch, tables.
+/// Returns the memory of a level of one sequence, without its weights and KV tiles: activations, scratch, tables.
+/// options.sequences and options.common are not read.
 MemoryBytes level_work(const LlamaConfig& config, const Shard& shard, const LevelOptions& options,
                        std::string_view backend, int threads);
 /// Returns the shard that needs the most memory.

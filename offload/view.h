@@ -128,7 +128,8 @@ struct CacheFacts {
     int64_t positions = 0;
     int64_t most_prefill = 0;     // the most tokens that one prefill may append; a longer prompt takes several prefills
     int64_t visible = INT64_MAX;  // the most tokens that attention sees
-    int64_t prompt_first = INT64_MAX / 2, prompt_last = 0;  // KvView::part_of_prompt of longer prompts
+    // Of a longer prompt a prefill is given this many first tokens and this many last ones.
+    int64_t prompt_first = INT64_MAX / 2, prompt_last = 0;
     bool in_order = false;        // a token's slot is its index in the sequence, so that the last slots form a window
     bool by_layers = false;       // a prefill must go layer by layer: a layer's last rows before the next layer's first
     bool sums_attention = false;  // a prefill must attend all of its rows in every layer
@@ -268,8 +269,8 @@ class KvView {
     virtual void end_prefill() = 0;
 
   protected:
-    /// `facts`: most_slots, positions and most_prefill of 0 stand for the context. A derived class may complete them in
-    /// its constructor.
+    /// `facts`: 0 means the context for most_slots and most_prefill, and most_slots for positions. A derived class may
+    /// complete the facts in its constructor.
     explicit KvView(const KvShape& shape, const CacheFacts& facts = {})
         : facts_(facts), shape_(shape), lengths_(static_cast<size_t>(shape.sequences), 0) {
         if (facts_.most_slots == 0) facts_.most_slots = shape.context;

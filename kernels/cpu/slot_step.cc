@@ -152,40 +152,38 @@ void pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, 
 
 void slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, int64_t token) {
     const int64_t heads = kv.layout.kv_heads;
-    for_heads(
-        kv.owners() * heads, kv.slots() * (rule.by == ScoreBy::kKeyDiff ? kv.layout.head_dim : 4), [&](int64_t i) {
-            HeadSlots h(kv, i / heads, i % heads);
-            const float* weight = weights ? static_cast<const float*>(weights.data()) + i * weights.dim(2) : nullptr;
-            float fresh =
-                first_score(rule, h.layout, i / heads, h.head, token, [&](char* piece, int64_t first, int64_t n) {
-                    const auto size = static_cast<int64_t>(size_of(h.layout.k_type));
-                    std::memcpy(piece, h.staged_k + first * size, static_cast<size_t>(n * size));
-                });
-            if (rule.counts_all()) {
-                HWY_DYNAMIC_DISPATCH(add_attention)(rule, h.scores, weight, h.count);
-                fresh = attended_score(rule, 0, weight[h.count], 1);
-            }
-            check_tokens("slot_step", h.budget, h.slots);
-            check_tokens("slot_step", h.count, h.budget);
-            if (rule.by == ScoreBy::kKeyDiff) {  // the fresh token comes last
-                fresh =
-                    key_differences({h.tiles, 0, h.layout.k_type, h.layout.head_dim}, 0, h.count, h.staged_k, h.scores);
-            }
-            int64_t slot = h.count;
-            if (h.count < h.budget) {
-                h.ranks[slot] = h.count++;
-            } else {  // of count + 1 tokens, the last `recent` are retained, the fresh one among them
-                slot = HWY_DYNAMIC_DISPATCH(least_worthy)(rule, h.scores, h.tokens, h.ranks, h.count,
-                                                          h.count + 1 - rule.recent, token + 1);
-                check(slot >= 0, "slot_step: {} recent tokens of {} leave none to evict", rule.recent, h.count);
-                const int32_t gone = h.ranks[slot];
-                HWY_DYNAMIC_DISPATCH(close_ranks)(h.ranks, h.count, gone);
-                h.ranks[slot] = h.count - 1;
-            }
-            h.tokens[slot] = static_cast<int32_t>(token);
-            h.scores[slot] = fresh;
-            h.put_rows(slot, h.staged_k, h.staged_v);
+    const int64_t elements = rule.by == ScoreBy::kKeyDiff ? kv.layout.head_dim : 4;  // of a slot
+    for_heads(kv.owners() * heads, kv.slots() * elements, [&](int64_t i) {
+        HeadSlots h(kv, i / heads, i % heads);
+        const float* weight = weights ? static_cast<const float*>(weights.data()) + i * weights.dim(2) : nullptr;
+        float fresh = first_score(rule, h.layout, i / heads, h.head, token, [&](char* piece, int64_t first, int64_t n) {
+            const auto size = static_cast<int64_t>(size_of(h.layout.k_type));
+            std::memcpy(piece, h.staged_k + first * size, static_cast<size_t>(n * size));
         });
+        if (rule.counts_all()) {
+            HWY_DYNAMIC_DISPATCH(add_attention)(rule, h.scores, weight, h.count);
+            fresh = attended_score(rule, 0, weight[h.count], 1);
+        }
+        check_tokens("slot_step", h.budget, h.slots);
+        check_tokens("slot_step", h.count, h.budget);
+        if (rule.by == ScoreBy::kKeyDiff) {  // the fresh token comes last
+            fresh = key_differences({h.tiles, 0, h.layout.k_type, h.layout.head_dim}, 0, h.count, h.staged_k, h.scores);
+        }
+        int64_t slot = h.count;
+        if (h.count < h.budget) {
+            h.ranks[slot] = h.count++;
+        } else {  // of count + 1 tokens, the last `recent` are retained, the fresh one among them
+            slot = HWY_DYNAMIC_DISPATCH(least_worthy)(rule, h.scores, h.tokens, h.ranks, h.count,
+                                                      h.count + 1 - rule.recent, token + 1);
+            check(slot >= 0, "slot_step: {} recent tokens of {} leave none to evict", rule.recent, h.count);
+            const int32_t gone = h.ranks[slot];
+            HWY_DYNAMIC_DISPATCH(close_ranks)(h.ranks, h.count, gone);
+            h.ranks[slot] = h.count - 1;
+        }
+        h.tokens[slot] = static_cast<int32_t>(token);
+        h.scores[slot] = fresh;
+        h.put_rows(slot, h.staged_k, h.staged_v);
+    });
 }
 
 }  // namespace trireme

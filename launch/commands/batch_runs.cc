@@ -13,14 +13,6 @@
 #include "runtime/trace.h"
 
 namespace trireme {
-namespace {
-
-double ms(uint64_t ns) {
-    return static_cast<double>(ns) * 1e-6;
-}
-
-}  // namespace
-
 /// Allocates memory for the longest request and the longest prompt, so that all fit.
 BatchRuns::BatchRuns(const Start& start, const RankGroup& rank_group, Engine& engine,
                      const std::vector<BatchRequest>& requests, SpecCosts costs, RunLog& log)
@@ -159,7 +151,7 @@ void BatchRuns::read(size_t request, Chain& chain) {
         if (status_ != 0) throw Interrupted{};
         if (done == all) remember_signals();  // from now on there is a result to keep
     });
-    t.prefill_ms = ms(trace::now() - t.begin_ns);
+    t.prefill_ms = trace::ms_since(t.begin_ns);
 }
 
 /// Logs a round and agrees with the other ranks whether the run continues.
@@ -169,23 +161,19 @@ void BatchRuns::finish_round(const std::vector<int32_t>& round) {
         if (!decoding_) decoding_.emplace(name_of_request(current_), "tokens", sink_);
         (*decoding_)(decoded_ += std::ssize(round), most_);
     }
-    uint64_t digest = 0;
     for (size_t slot = 0; slot < chains_.size(); ++slot) {
-        Chain* const chain = chains_[slot].get();
-        digest = digest * 0x9e3779b97f4a7c15 + (chain != nullptr ? chain->digest() : 0);
-        if (chain != nullptr) log_.checks(chain->take_kept_rounds(), texts_[slot]);
+        if (chains_[slot]) log_.checks(chains_[slot]->take_kept_rounds(), texts_[slot]);
     }
-    status_ = agreed_status(rank_group_, 0, round, digest);
+    status_ = agreed_status(rank_group_, 0, round, digest_of(chains_));
 }
 
 void BatchRuns::ended(size_t request, Continuation text) {
     const Times& t = times_[request];
-    const uint64_t now = trace::now();
     const auto behind = static_cast<double>(text.ids.size()) - 1;
     waiting_[request] = {.made = std::move(text),
-                         .seconds = static_cast<double>((now - t.begin_ns) / 1000) / 1e6,
+                         .seconds = static_cast<double>((trace::now() - t.begin_ns) / 1000) / 1e6,
                          .prefill_ms = t.prefill_ms,
-                         .tok_s = behind > 0 ? behind / ms(now - t.first_ns) * 1e3 : 0};
+                         .tok_s = behind > 0 ? behind / trace::ms_since(t.first_ns) * 1e3 : 0};
 }
 
 void BatchRuns::report(const OnBatchDone& done) {

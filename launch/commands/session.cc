@@ -83,8 +83,8 @@ SnapshotText text_of(const Session& session) {
 void run_session(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
     rank_group.phase([&] {
-        require(o.num_samples == 1, Exit::kUsage, "--session with --num-samples {}: a conversation has one sample",
-                o.num_samples);
+        require(o.num_samples == 1, Exit::kUsage,
+                "--session with --num-samples {}: a conversation has one sample; want 1", o.num_samples);
         require(!o.spec.has(Part::kH2o), Exit::kUsage,
                 "--session with --spec {}: heavy hitters are chosen for one prompt, not for turns; want another chain",
                 text_of(o.spec));

@@ -17,23 +17,6 @@ KvPolicy read_policy(const S& s) {
     return static_cast<KvPolicy>(s.one_of(names));
 }
 
-/// "full|h2o|..."
-std::string all_names() {
-    std::string all;
-    for (const PolicyRow& row : kPolicies) all += fmt::format("{}{}", all.empty() ? "" : "|", row.name);
-    return all;
-}
-
-/// The names of the policies with this property, as the beginning of a flag's help: "h2o, knorm, ...".
-template <class Has>
-std::string those_with(const Has& has, const char* help) {
-    std::string all;
-    for (const PolicyRow& row : kPolicies) {
-        if (has(row)) all += fmt::format("{}{}", all.empty() ? "" : ", ", row.name);
-    }
-    return all + help;
-}
-
 /// "full: no eviction. h2o: ..."
 std::string all_meanings() {
     std::string all = "KV eviction policy, applied after the prompt and each step.";
@@ -63,15 +46,18 @@ FlagGroup eviction_flags() {
     const auto observing = [](const PolicyRow& r) { return r.queries == QueriesBy::kObserved; };
     const auto one_set = [](const PolicyRow& r) { return r.queries != QueriesBy::kNone && !r.shares; };
     // Flags refer to these.
-    static const std::string policies = all_names(), meanings = all_meanings();
-    static const std::string heavy = those_with(
-        divided, ": tokens of the budget that are selected by score; the others are the most recent. -1: half");
-    static const std::string share = those_with(one_set,
-                                                ", --spec h2o: layer: all KV heads of a layer retain the same tokens, "
-                                                "by their mean score; head: each KV head has "
-                                                "its own set");
-    static const std::string pool = those_with(observing, ": smoothing width for scores (odd)");
-    static const std::string every = those_with(observing, ": steps between two re-scorings");
+    static const std::string policies = policy_names([](const PolicyRow&) { return true; }, "|");
+    static const std::string meanings = all_meanings();
+    static const std::string heavy =
+        policy_names(divided, ", ") +
+        ": tokens of the budget that are selected by score; the others are the most recent. -1: half";
+    static const std::string share = policy_names(one_set, ", ") +
+                                     ", --spec h2o: layer: all KV heads of a layer retain the same tokens, by their "
+                                     "mean score; head: each KV head has its own set";
+    static const std::string observe =
+        policy_names(observing, ", ") + ": recent tokens whose queries score the others; always retained, at most 512";
+    static const std::string pool = policy_names(observing, ", ") + ": smoothing width for scores (odd)";
+    static const std::string every = policy_names(observing, ", ") + ": steps between two re-scorings";
     return {"Bounded KV",
             {
                 {"kv-policy",
@@ -186,8 +172,7 @@ FlagGroup eviction_flags() {
                  {"--kv-observe"},
                  kShaped,
                  "TOKENS",
-                 "snapkv, pyramidkv, adakv: recent tokens whose queries score the others; always retained, at "
-                 "most 512",
+                 observe,
                  [](O& o, const S& s) { o.eviction.observe = s.integer(1, kPrefillRows); },
                  [](const O& o) { return shown(o.eviction.observe); }},
                 {"kv-pool",

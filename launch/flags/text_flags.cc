@@ -192,7 +192,7 @@ FlagGroup sampling_flags() {
                  {"--seed"},
                  kDecode | kScore,
                  "N",
-                 "random seed, 0 to 2^64 - 1; -1 picks one and logs it. score: of --kv-policy random",
+                 "random seed, 0 to 2^64 - 1; -1 picks one and logs it. score: for --kv-policy random",
                  [](O& o, const S& s) {
                      o.seed = s.text == "-1" ? std::nullopt : std::optional(s.any_unsigned(", or -1: one is drawn"));
                  },

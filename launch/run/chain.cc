@@ -96,7 +96,7 @@ Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device
     decoder_ = speculates_.back().get();
 }
 
-void Chain::know(const SpecCosts& costs) {
+void Chain::adopt_costs(const SpecCosts& costs) {
     costs_ = costs;
     if (!gammas_.empty() && !costs_.empty()) know_costs();
 }
@@ -149,6 +149,12 @@ uint64_t Chain::digest() const {
     return all;
 }
 
+uint64_t digest_of(const std::vector<std::unique_ptr<Chain>>& chains) {
+    uint64_t all = 0;
+    for (const auto& chain : chains) all = all * 0x9e3779b97f4a7c15 + (chain ? chain->digest() : 0);
+    return all;
+}
+
 void add_levels(std::vector<ChainLevel>& all, const Chain& chain) {
     const std::vector<const Speculate*> levels = chain.levels();
     all.resize(levels.size());
@@ -188,15 +194,9 @@ std::vector<std::vector<KeptRound>> Chains::take_kept_rounds() {
     return all;
 }
 
-uint64_t Chains::digest() const {
-    uint64_t all = 0;
-    for (const auto& chain : all_) all = all * 0x9e3779b97f4a7c15 + chain->digest();
-    return all;
-}
-
 void Chains::warm_up(const RankGroup& rank_group, int32_t token) {
     first().warm_up(rank_group, token);
-    for (const auto& chain : all_) chain->know(first().costs());
+    for (const auto& chain : all_) chain->adopt_costs(first().costs());
 }
 
 }  // namespace trireme

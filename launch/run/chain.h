@@ -61,8 +61,8 @@ class Chain {
     /// Measures the costs once, after the prefill, with forwards of `token` (any id). All ranks call it together; rank
     /// 0's times count.
     void warm_up(const RankGroup& rank_group, int32_t token);
-    /// Sets costs that another chain of these levels has measured.
-    void know(const SpecCosts& costs);
+    /// Takes over costs that another chain of these levels has measured.
+    void adopt_costs(const SpecCosts& costs);
     /// Given or measured costs; empty: no draft length is adaptive, or they are not measured yet.
     const SpecCosts& costs() const { return costs_; }
 
@@ -83,6 +83,8 @@ class Chain {
     Decoder* decoder_ = nullptr;
 };
 
+/// A digest of the decisions of several chains, in order (Chain::digest); null: a slot without a chain.
+uint64_t digest_of(const std::vector<std::unique_ptr<Chain>>& chains);
 /// Adds what a chain's levels have done to `all`, which is empty or has the same levels.
 void add_levels(std::vector<ChainLevel>& all, const Chain& chain);
 
@@ -99,7 +101,7 @@ class Chains {
     std::vector<ChainLevel> levels() const;
     /// Chain::take_kept_rounds of all chains, by level.
     std::vector<std::vector<KeptRound>> take_kept_rounds();
-    uint64_t digest() const;
+    uint64_t digest() const { return digest_of(all_); }
     bool wants_costs() const { return all_.front()->wants_costs(); }
     /// Chain::warm_up of the first chain; the others take over its costs.
     void warm_up(const RankGroup& rank_group, int32_t token);

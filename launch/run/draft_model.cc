@@ -85,8 +85,6 @@ MemoryBytes drafting_memory(const LlamaConfig& config, const Shard& shard, std::
                             int64_t held, int64_t slots) {
     LevelOptions of = options;
     of.context = window + kMaxRows;
-    of.sequences = 1;
-    of.common = 0;
     MemoryBytes each = level_work(config, shard, of, backend, threads);
     each += WindowView::memory_for(one_sequence(kv_shape(config, shard, options)), window_of(window));
     each.device += DraftDistributions::bytes_for(shard, held);

@@ -27,10 +27,7 @@ RetrievalShape retrieval_shape(const Options& o, bool comes_back) {
 
 MemoryBytes set_level_memory(const LlamaConfig& config, const Shard& shard, const LevelOptions& options,
                              std::string_view backend, int threads, int64_t held) {
-    LevelOptions of_one = options;
-    of_one.sequences = 1;
-    of_one.common = 0;
-    MemoryBytes all = level_work(config, shard, of_one, backend, threads);
+    MemoryBytes all = level_work(config, shard, options, backend, threads);
     all.device += DraftDistributions::bytes_for(shard, held);
     return all;
 }

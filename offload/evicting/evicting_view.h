@@ -64,8 +64,6 @@ class EvictingView final : public KvView {
     void end_prefill() override;
 
     const SlotKv* retained() const override { return &m_.kv; }
-    /// The retained tokens on the device, for tests.
-    const SlotKv& slots() const { return m_.kv; }
 
   private:
     /// A prefill's progress with the keys and values of an owner, in the passes that are not repeated.

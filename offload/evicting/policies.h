@@ -88,20 +88,21 @@ constexpr const PolicyRow& row_of(KvPolicy policy) {
 constexpr std::string_view name_of(KvPolicy policy) {
     return row_of(policy).name;
 }
-/// The names of the policies with this property, for messages: "h2o, knorm or keydiff".
+/// The names of the policies with this property, divided by `separator`.
+template <class Has>
+std::string policy_names(const Has& has, std::string_view separator) {
+    std::string names;
+    for (const PolicyRow& row : kPolicies) {
+        if (has(row)) names.append(names.empty() ? "" : separator).append(row.name);
+    }
+    return names;
+}
+/// These names as a message lists them: "h2o, knorm or keydiff".
 template <class Has>
 std::string policies_with(const Has& has) {
-    std::string names;
-    size_t last = 0;  // where the last name's separator begins
-    for (const PolicyRow& row : kPolicies) {
-        if (!has(row)) continue;
-        if (!names.empty()) {
-            last = names.size();
-            names += ", ";
-        }
-        names += row.name;
-    }
-    return last == 0 ? names : names.replace(last, 1, " or");
+    std::string names = policy_names(has, ", ");
+    const size_t last = names.rfind(',');
+    return last == std::string::npos ? names : names.replace(last, 1, " or");
 }
 
 }  // namespace trireme

@@ -288,7 +288,7 @@ class Pair {
 
   private:
     void expect_same(const char* what, int64_t tokens) {
-        const SlotKv &a = set_.slots_kv(), &b = bounded_.slots();
+        const SlotKv &a = set_.slots_kv(), &b = *bounded_.retained();
         ASSERT_EQ(set_.tokens(), tokens) << what;
         ASSERT_EQ(set_.slots(), bounded_.cached(0)) << what;
         for (int64_t at = 0; at < kOwners * kKvHeads; ++at) {
