@@ -232,9 +232,10 @@ void Speculate::settle_round(const RoundResult& result) {
         verifier.stream().wait(proposed.back().distribution.ready);
         answer = verifier.accept(sampling_, proposals_, result.end);
     }
-    const uint64_t verified = trace::now();
-    stats_.draft_ns += drafted_ns_ - begin_ns_;
-    stats_.verify_ns += verified - std::max(drafted_ns_, result.begin_ns);
+    const uint64_t draft_ns = drafted_ns_ - begin_ns_;
+    const uint64_t verify_ns = trace::now() - std::max(drafted_ns_, result.begin_ns);
+    stats_.draft_ns += draft_ns;
+    stats_.verify_ns += verify_ns;
 
     path_.clear();
     int64_t place = pending - 1;  // the row whose logits give the next token
@@ -257,8 +258,8 @@ void Speculate::settle_round(const RoundResult& result) {
                          .accepted = static_cast<int64_t>(answer.accepted.size()),
                          .length = text_.length(),
                          .begin_ns = begin_ns_,
-                         .drafted_ns = drafted_ns_,
-                         .verified_ns = verified});
+                         .draft_ns = draft_ns,
+                         .verify_ns = verify_ns});
     }
     inner_.resolve(answer.accepted, answer.next);
 }

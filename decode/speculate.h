@@ -45,12 +45,13 @@ struct RoundStats {
     uint8_t proposed = 0, accepted = 0;
 };
 
-/// Full record of one round (Options::keeps_rounds): numbers of tokens, and times of trace::now().
+/// Full record of one round (Options::keeps_rounds): numbers of tokens. begin_ns is a time of trace::now(); draft_ns and
+/// verify_ns are durations.
 struct KeptRound {
     uint32_t sample = 0;
     int64_t asked = 0, proposed = 0, accepted = 0;
     int64_t length = 0;  // of the sequence after the round, prompt included; an inner level may be rolled back later
-    uint64_t begin_ns = 0, drafted_ns = 0, verified_ns = 0;
+    uint64_t begin_ns = 0, draft_ns = 0, verify_ns = 0;
 };
 
 class Speculate final : public Decoder {

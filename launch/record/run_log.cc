@@ -107,8 +107,8 @@ void RunLog::checks(const std::vector<std::vector<KeptRound>>& levels, int64_t t
         for (const KeptRound& r : levels[level]) {
             checks_.push_back({mode_, static_cast<int64_t>(level), text < 0 ? text_ : text, r.sample, r.asked,
                                r.proposed, r.accepted, r.length, since_begin(r.begin_ns),
-                               static_cast<int64_t>(r.drafted_ns - r.begin_ns),
-                               static_cast<int64_t>(r.verified_ns - r.drafted_ns)});
+                               static_cast<int64_t>(r.draft_ns),
+                               static_cast<int64_t>(r.verify_ns)});
         }
     }
 }
