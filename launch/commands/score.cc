@@ -20,8 +20,8 @@
 #include "launch/run/eviction.h"
 #include "launch/run/prompt.h"
 #include "launch/run/signals.h"
-#include "model/files/hdf5_image.h"
 #include "model/files/json.h"
+#include "model/files/store/writer.h"
 #include "runtime/log.h"
 
 namespace trireme {
@@ -94,12 +94,18 @@ std::vector<ScoreWindow> windows_of(const Options& o, const Text& text, int64_t 
     return chunks;
 }
 
-std::unique_ptr<Hdf5Image> logits_image(const Engine& engine, int64_t tokens) {
-    const std::vector<int64_t> shape = {tokens, engine.checkpoint().config().vocab};
-    Hdf5Image::require_memory("--dump-logits", shape, engine.device().host_memory_free());
-    auto image = std::make_unique<Hdf5Image>();
-    image->create("logits", shape);
-    return image;
+/// The file of --dump-logits: a store with one data set. Its room on disk is reserved now.
+std::unique_ptr<StoreWriter> logits_writer(const Options& o, const Engine& engine, int64_t tokens) {
+    const StoreSet logits = {"logits", DType::kF32, {tokens, engine.checkpoint().config().vocab}};
+    return std::make_unique<StoreWriter>(o.dump_logits, o.old_outputs(), "logits", std::vector{logits}, "{}");
+}
+
+/// Appends rows, which may have gaps between them.
+void append(StoreWriter& writer, const HostTensor& rows) {
+    for (int64_t r = 0; r < rows.rows(); ++r) {
+        const HostTensor row = rows.slice_rows(r, 1);
+        writer.append(0, {static_cast<const std::byte*>(row.data()), row.bytes()});
+    }
 }
 
 }  // namespace
@@ -134,14 +140,14 @@ void run_score(const Start& start, const RankGroup& rank_group) {
     warn_of_unused_eviction(o, engine.eviction(), positions);
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
 
-    std::unique_ptr<Hdf5Image> image;
+    std::unique_ptr<StoreWriter> dump;
     rank_group.first_only([&] {
-        if (!o.dump_logits.empty()) image = logits_image(engine, ids);
+        if (!o.dump_logits.empty()) dump = logits_writer(o, engine, ids);
     });
     Level::EachLogits keep;
-    if (image || !o.dump_logits.empty()) {
-        keep = [&](int64_t position, const HostTensor& logits) {
-            if (image) image->write_rows("logits", position, logits);
+    if (!o.dump_logits.empty()) {
+        keep = [&](int64_t, const HostTensor& logits) {
+            if (dump) append(*dump, logits);
         };
     }
     // As during generation, a policy evicts after every token, unless the text is read in chunks.
@@ -181,7 +187,7 @@ void run_score(const Start& start, const RankGroup& rank_group) {
     rank_group.first_only([&] {
         // stdout comes first: if the disk is full, the result is still printed.
         write_score(o, summary.dump() + "\n", arrays);
-        if (image) image->save(o.dump_logits, o.old_outputs());
+        if (dump) dump->publish();
     });
     write_trace(o, rank_group);
     write_score_record(start, rank_group, engine, ids, {{"tokens", ids}, {"perplexity", perplexity}});

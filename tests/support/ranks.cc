@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "dist/thread_comm.h"
+#include "tests/support/thread_comm.h"
 
 namespace trireme::test {
 

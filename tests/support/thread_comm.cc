@@ -1,4 +1,4 @@
-#include "dist/thread_comm.h"
+#include "tests/support/thread_comm.h"
 
 #include <array>
 #include <chrono>
