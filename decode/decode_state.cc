@@ -4,6 +4,7 @@
 
 #include "decode/prompt_ids.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -13,8 +14,8 @@ constexpr int64_t kManyPending = 16;
 }  // namespace
 
 void DecodeState::take_part(std::span<const int32_t> prompt) {
-    const KvView::PromptPart part = level_.view().part_of_prompt(static_cast<int64_t>(prompt.size()));
-    const std::span<const int32_t> last = prompt.last(static_cast<size_t>(part.last));
+    const KvCache::PromptPart part = level_.cache().part_of_prompt(static_cast<int64_t>(prompt.size()));
+    const std::span<const int32_t> last = prompt.last(index(part.last));
     prompt_.assign(prompt.begin(), prompt.begin() + part.first);
     prompt_.insert(prompt_.end(), last.begin(), last.end());
 }
@@ -27,7 +28,7 @@ void DecodeState::adopt(std::span<const int32_t> prompt) {
 }
 
 void DecodeState::prefill(std::span<const int32_t> prompt, const Progress& progress) {
-    if (const int64_t there = level_.view().adopt_length(); there >= 0) {
+    if (const int64_t there = level_.cache().adopt_length(); there >= 0) {
         check(there == static_cast<int64_t>(prompt.size()), "text: {} tokens are there of a prompt of {}", there,
               prompt.size());
         prompt_.assign(prompt.begin(), prompt.end());
@@ -43,7 +44,7 @@ void DecodeState::read_on(std::span<const int32_t> text, const Progress& progres
     check(staged_.empty() && committed() < static_cast<int64_t>(text.size()),
           "text: {} tokens to read, {} are there, {} rows staged", text.size(), committed(), staged_.size());
     pending_.clear();
-    level_.prefill(sequence_, text.subspan(static_cast<size_t>(committed())), progress);
+    level_.prefill(sequence_, text.subspan(index(committed())), progress);
     level_.save_logits();
     prompt_.assign(text.begin(), text.end());
 }
@@ -62,9 +63,9 @@ void DecodeState::resume(std::span<const int32_t> text) {
 void DecodeState::begin() {
     staged_.clear();
     pending_.clear();
-    // If another level fills this view, that level has the prompt's logits and samples the first token.
-    if (at_prompt_ = level_.view().adopt_length() < 0; !at_prompt_) return;
-    if (level_.view().can_truncate(sequence_, tokens(prompt_))) {
+    // If another level fills this cache, that level has the prompt's logits and samples the first token.
+    if (at_prompt_ = level_.cache().adopt_length() < 0; !at_prompt_) return;
+    if (level_.cache().can_truncate(sequence_, tokens(prompt_))) {
         level_.truncate(sequence_, tokens(prompt_));
         level_.restore_logits();
     } else {
@@ -80,7 +81,7 @@ void DecodeState::append(int32_t token) {
 
 void DecodeState::append_pending(std::vector<Row>& rows) {
     check(!pending_.empty(), "text: nothing is pending, and no logits are available");
-    first_row_ = level_.view().staged().size() + static_cast<int32_t>(rows.size());
+    first_row_ = level_.cache().staged().size() + static_cast<int32_t>(rows.size());
     int32_t parent = staged_.empty() ? -1 : staged_.back();
     auto position = static_cast<int32_t>(committed() + tokens(staged_));
     int32_t row = first_row_;
@@ -112,7 +113,7 @@ void DecodeState::accept_staged(std::span<const int32_t> path) {
 
 void DecodeState::commit() {
     const int64_t text = length();
-    if (const int64_t there = level_.view().adopt_length(); there >= 0) {
+    if (const int64_t there = level_.cache().adopt_length(); there >= 0) {
         const int64_t behind = text - there;
         check(behind >= 0 && behind <= pending(), "text: {} of {} tokens are there, {} are not computed", there, text,
               pending());
@@ -126,7 +127,7 @@ void DecodeState::commit() {
 
 void DecodeState::state(Archive& ar, bool tiles) {
     check(staged_.empty(), "text: {} rows are not settled", staged_.size());
-    level_.view().drop(sequence_);
+    level_.cache().drop(sequence_);
     level_.state(ar, tiles);
     ar.values(prompt_);
     ar.values(pending_);
@@ -137,7 +138,7 @@ void DecodeState::state(Archive& ar, bool tiles) {
 
 void DecodeState::keep_staged() {
     if (staged_.empty()) {
-        level_.view().drop(sequence_);
+        level_.cache().drop(sequence_);
     } else {
         level_.keep(sequence_, staged_);
     }
@@ -147,7 +148,7 @@ void DecodeState::keep_staged() {
 // Computes all pending tokens but the last, which is computed when its logits are required. Otherwise tokens that
 // accumulate while nothing is proposed would exceed the rows of a forward.
 void DecodeState::catch_up() {
-    level_.view().drop(sequence_);
+    level_.cache().drop(sequence_);
     const int64_t n = std::min({pending() - 1, kMaxRows, level_.context() - committed()});
     if (n <= 0) return;
     rows_of_pending(rows_);

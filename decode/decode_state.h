@@ -1,7 +1,8 @@
 #pragma once
 /// DecodeState: a proposer's sequence in its level: committed prefix, staged rows, pending tokens. The prefix is in the
 /// level's KV cache. Staged rows can still be rolled back. No forward has computed the pending tokens yet. If another
-/// level's view fills this one's (KvView::adopt_length), that level reads the prompt and keeps tokens before this one.
+/// level's cache fills this one's (KvCache::adopt_length), that level reads the prompt and keeps tokens before this
+/// one.
 
 #include <cstdint>
 #include <span>
@@ -28,10 +29,10 @@ class DecodeState {
     /// Tokens that no forward has computed.
     int64_t pending() const { return tokens(pending_); }
     /// Rows that can be staged before commit() must be called.
-    int64_t room() const { return kMaxRows - level_.view().staged().size(); }
+    int64_t room() const { return kMaxRows - level_.cache().staged().size(); }
 
-    /// Discards all state and reads a prompt, or the part that the level's view requires; nothing if another level's
-    /// view fills it. Blocks until done.
+    /// Discards all state and reads a prompt, or the part that the level's cache requires; nothing if another level's
+    /// cache fills it. Blocks until done.
     void prefill(std::span<const int32_t> prompt, const Progress& progress);
     /// Like prefill(), if the sequence already begins with this prompt, and the level's last prefill was of it.
     void adopt(std::span<const int32_t> prompt);
@@ -41,7 +42,7 @@ class DecodeState {
     /// Resumes `text`, of which the level has computed all but at most one token. Without that token, the level's saved
     /// logits become current.
     void resume(std::span<const int32_t> text);
-    /// Truncates to the prompt; the prefill's logits become the level's current ones. If the view cannot truncate to
+    /// Truncates to the prompt; the prefill's logits become the level's current ones. If the cache cannot truncate to
     /// it, reads the prompt again.
     void begin();
 
@@ -64,10 +65,10 @@ class DecodeState {
     /// Appends a path of that tree from its first row on, given as indices of the level's staged rows.
     void accept_staged(std::span<const int32_t> path);
     /// Makes the sequence final: commits its staged rows to the level's KV cache and drops other staged rows. If many
-    /// tokens are pending, computes all but the last. If another level's view fills this one's, only adopts its length;
-    /// that level must have committed before.
+    /// tokens are pending, computes all but the last. If another level's cache fills this one's, only adopts its
+    /// length; that level must have committed before.
     void commit();
-    /// Serialises this state and the level's, after commit(). Without `tiles`, the caller serialises full-view tiles.
+    /// Serialises this state and the level's, after commit(). Without `tiles`, the caller serialises full-cache tiles.
     void state(Archive& ar, bool tiles);
     /// Truncates to n tokens, at least the prompt's, then appends `next` unless it is -1.
     void truncate(int64_t n, int32_t next);

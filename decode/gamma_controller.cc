@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -22,7 +23,7 @@ constexpr double kProbeShare = 0.01;   // fraction of the time that probes may c
 void GammaController::set_costs(const LevelCosts& verifier, const GammaController* inner, double token_ms) {
     inner_ = inner;
     proposed_ms_ = token_ms;
-    for (int64_t rows = 1; rows <= kMaxRows; ++rows) verify_ms_[static_cast<size_t>(rows)] = verifier.ms(rows);
+    for (int64_t rows = 1; rows <= kMaxRows; ++rows) verify_ms_[index(rows)] = verifier.ms(rows);
 }
 
 void GammaController::set_costs(const LevelCosts& verifier, std::vector<Draft> by_gamma) {
@@ -33,7 +34,7 @@ void GammaController::set_costs(const LevelCosts& verifier, std::vector<Draft> b
 // A chain of n tokens is verified in a forward of n + 1 rows.
 GammaController::Draft GammaController::draft(int64_t gamma, double token_ms) const {
     if (drafts_.empty()) return {static_cast<double>(gamma) * token_ms, gamma + 1};
-    return drafts_[static_cast<size_t>(gamma - 1)];
+    return drafts_[index(gamma - 1)];
 }
 
 // A proposal of depth g yields 1 + alpha + ... + alpha^g tokens on average.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "decode/spec_costs.h"
+#include "runtime/index.h"
 
 namespace trireme {
 
@@ -69,7 +70,7 @@ class GammaController {
     Choice best(double alpha, int64_t most) const;
     Draft draft(int64_t gamma, double token_ms) const;
     double proposed_ms() const { return inner_ == nullptr ? proposed_ms_ : inner_->token_ms(); }
-    double verify_ms(int64_t rows) const { return verify_ms_[static_cast<size_t>(rows)]; }
+    double verify_ms(int64_t rows) const { return verify_ms_[index(rows)]; }
     int64_t probe() const;
     int64_t wait() const;
 

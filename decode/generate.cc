@@ -8,6 +8,7 @@
 #include "decode/loop.h"
 #include "decode/prompt_ids.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 #include "runtime/trace.h"
 
 namespace trireme {
@@ -18,7 +19,7 @@ double ms_between(uint64_t begin_ns, uint64_t end_ns) {
 }
 
 LinkUse link_use(const Level& model) {
-    const Transport* transport = model.view().transport();
+    const Transport* transport = model.cache().transport();
     return transport == nullptr ? LinkUse{} : transport->use();
 }
 
@@ -43,11 +44,11 @@ class InOrder {
     void take(int64_t sample, int32_t id, std::string_view text) {
         if (!on_token_) return;
         if (sample == first_) return on_token_(sample, id, text);
-        held_[static_cast<size_t>(sample)].push_back({id, std::string(text)});
+        held_[index(sample)].push_back({id, std::string(text)});
     }
     void complete(int64_t sample) {
-        complete_[static_cast<size_t>(sample)] = true;
-        while (static_cast<size_t>(first_) < complete_.size() && complete_[static_cast<size_t>(first_)]) show(++first_);
+        complete_[index(sample)] = true;
+        while (static_cast<size_t>(first_) < complete_.size() && complete_[index(first_)]) show(++first_);
     }
 
   private:
@@ -57,8 +58,8 @@ class InOrder {
     };
     void show(int64_t sample) {
         if (static_cast<size_t>(sample) >= held_.size()) return;
-        for (const Shown& s : held_[static_cast<size_t>(sample)]) on_token_(sample, s.id, s.text);
-        held_[static_cast<size_t>(sample)] = {};
+        for (const Shown& s : held_[index(sample)]) on_token_(sample, s.id, s.text);
+        held_[index(sample)] = {};
     }
 
     const OnToken& on_token_;
@@ -84,7 +85,7 @@ class Samples {
           ready_(static_cast<size_t>(slots.size()), false),
           loop_(model_, std::min(slots.size(), std::max<int64_t>(1, request.num_samples)),
                 [this](int64_t sample, Continuation text) {
-                    out_[static_cast<size_t>(sample)] = std::move(text);
+                    out_[index(sample)] = std::move(text);
                     in_order_.complete(sample);
                     if (slots_.size() == 1) stop_clock();
                 }) {
@@ -123,10 +124,10 @@ class Samples {
     void begin(int slot, std::vector<int32_t>& round) {
         const int64_t sample = begun_++;
         Decoder& decoder = slots_[slot];
-        if (!ready_[static_cast<size_t>(slot)]) {
+        if (!ready_[index(slot)]) {
             model_.fork(slot);
             decoder.adopt(request_.prompt);
-            ready_[static_cast<size_t>(slot)] = true;
+            ready_[index(slot)] = true;
         }
         const bool resumes = sample == 0 && !request_.resumed.empty(), exact = sample == 0 && request_.exact;
         const MostTokens most = most_tokens(request_, prompt_, model_.context());
@@ -220,7 +221,7 @@ std::vector<Continuation> continue_prompt(const Slots& slots, const Tokenizer* t
     if (samples.token_ns() != 0) {
         stats.ttft_ms = stats.prefill_ms + stats.resume_ms + stats.warmup_ms + ms_between(begin, samples.token_ns());
     }
-    if (Transport* transport = model.view().transport()) transport->settle();
+    if (Transport* transport = model.cache().transport()) transport->settle();
     stats.decode_link = link_use(model) - link_before;
     per_token(model, static_cast<int64_t>(out.size()), stats);
     return out;

@@ -10,6 +10,7 @@
 #include "decode/continuation.h"
 #include "decode/proposer.h"
 #include "offload/stream/transport.h"
+#include "runtime/index.h"
 
 namespace trireme {
 
@@ -70,7 +71,7 @@ class Slots {
     Slots(Decoder& one) : all_{&one} {}
     explicit Slots(std::vector<Decoder*> all) : all_(std::move(all)) {}
     Decoder& first() const { return *all_.front(); }
-    Decoder& operator[](int slot) const { return *all_[static_cast<size_t>(slot)]; }
+    Decoder& operator[](int slot) const { return *all_[index(slot)]; }
     int64_t size() const { return static_cast<int64_t>(all_.size()); }
 
   private:

@@ -5,14 +5,15 @@
 #include <utility>
 
 #include "runtime/error.h"
+#include "runtime/index.h"
 #include "runtime/trace.h"
 
 namespace trireme {
 
 Loop::Loop(Level& target, int64_t slots, Ended ended)
     : target_(target), ended_(std::move(ended)), slots_(static_cast<size_t>(slots)), path_(kMaxRows) {
-    check(slots <= target.view().shape().sequences, "{} batch slots on {} sequences", slots,
-          target.view().shape().sequences);
+    check(slots <= target.cache().shape().sequences, "{} batch slots on {} sequences", slots,
+          target.cache().shape().sequences);
     std::iota(path_.begin(), path_.end(), 0);
     rows_.rows.reserve(kMaxRows);
     rows_.uniforms.reserve(kMaxRows);
@@ -30,7 +31,7 @@ bool Loop::empty() const {
 }
 
 void Loop::begin(Decoder& decoder, int64_t id, std::unique_ptr<ContinuationBuilder> text) {
-    Slot& s = slots_[static_cast<size_t>(decoder.sequence())];
+    Slot& s = slots_[index(decoder.sequence())];
     check(s.decoder == nullptr && id >= 0 && &decoder.target() == &target_, "slot {} decodes {}, and is to decode {}",
           decoder.sequence(), s.id, id);
     s = {.decoder = &decoder, .id = id, .text = std::move(text)};
@@ -38,7 +39,7 @@ void Loop::begin(Decoder& decoder, int64_t id, std::unique_ptr<ContinuationBuild
 }
 
 void Loop::draw_first(const Decoder& decoder, std::vector<int32_t>& round) {
-    Slot& s = slots_[static_cast<size_t>(decoder.sequence())];
+    Slot& s = slots_[index(decoder.sequence())];
     if (s.decoder != &decoder) return;  // it has ended
     check(s.decoder->draft(s.text->left()) == 0, "{}: no logits to draw the first token from", decoder.name());
     take(s, s.decoder->settle({}), round);

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 
@@ -72,7 +73,7 @@ std::span<const Proposed> Ngram::propose(int64_t limit) {
 }
 
 void Ngram::resolve(std::span<const int32_t> path, int32_t next) {
-    for (const int32_t i : path) append(proposal_[static_cast<size_t>(i)].token);
+    for (const int32_t i : path) append(proposal_[index(i)].token);
     if (next >= 0) append(next);
     proposal_.clear();
 }

@@ -1,6 +1,7 @@
 #include "decode/plain.h"
 
 #include "runtime/error.h"
+#include "runtime/index.h"
 #include "runtime/random.h"
 
 namespace trireme {
@@ -60,7 +61,7 @@ std::span<const Proposed> Plain::settle(const RoundResult& result) {
     } else {
         text_.accept_rows();
         text_.commit();
-        proposal_[0] = {.token = result.drawn[static_cast<size_t>(result.end - 1)]};
+        proposal_[0] = {.token = result.drawn[index(result.end - 1)]};
     }
     return proposal_;
 }

@@ -53,7 +53,7 @@ class Proposer {
     /// Makes all tokens of the sequence final: rewind() will not remove them.
     virtual void commit() {}
     /// Serialises the proposer's state. Call it between the outermost resolve() and propose(), or right after begin().
-    /// Tiles of the model with the full view are serialised separately (FullView::tiles). Errors: Exit::kData if the
+    /// Tiles of the model with the full cache are serialised separately (FullCache::tiles). Errors: Exit::kData if the
     /// archive is of another chain.
     virtual void state(Archive&) { check(false, "{}: what it knows cannot be kept", name()); }
 };
@@ -91,7 +91,7 @@ class Decoder : public Proposer {
     /// Reads the end of a conversation: `text` begins with the tokens that the target has computed. Later samples begin
     /// after it. Blocks until done.
     virtual void read_on(std::span<const int32_t> text, const Progress& progress) = 0;
-    /// The level of that model, with its vocabulary, context and view of the KV cache; and the sequence in it.
+    /// The level of that model, with its vocabulary, context and cache of the KV cache; and the sequence in it.
     virtual Level& target() = 0;
     virtual int sequence() const = 0;
     virtual const SamplingParams& sampling() const = 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -25,9 +26,7 @@ double tokens_of(double alpha, int64_t g) {
 }
 
 int64_t fastest_gamma(const CheckingLevel& level, const Proposals& inner) {
-    const auto token_ms = [&](int64_t g) {
-        return (inner[static_cast<size_t>(g)].ms + level.ms(g + 1)) / tokens_of(level.alpha, g);
-    };
+    const auto token_ms = [&](int64_t g) { return (inner[index(g)].ms + level.ms(g + 1)) / tokens_of(level.alpha, g); };
     int64_t best = 0;
     for (int64_t g = 1; g <= kMost; ++g) {
         if (token_ms(g) < token_ms(best)) best = g;
@@ -41,13 +40,13 @@ Proposals proposals_of(const CheckingLevel& level, const Proposals& inner, int64
     Proposals all(1, {.forwards = std::vector<double>(inner[0].forwards.size() + 1)});
     for (int64_t n = 1; n <= kMost; ++n) {
         const int64_t g = std::min(gamma, n - 1);
-        const Collected& asked = inner[static_cast<size_t>(g)];
+        const Collected& asked = inner[index(g)];
         Collected p = {.ms = asked.ms + level.ms(g + 1), .drafted = asked.drafted, .forwards = {1}};
         p.forwards.insert(p.forwards.end(), asked.forwards.begin(), asked.forwards.end());
         for (int64_t k = 1; k <= g + 1; ++k) {
             const double ends = k <= g ? 1 - level.alpha : 1;
             const double chance = std::pow(level.alpha, static_cast<double>(k - 1)) * ends;
-            const Collected& rest = all[static_cast<size_t>(n - k)];
+            const Collected& rest = all[index(n - k)];
             p.ms += chance * rest.ms;
             p.drafted += chance * rest.drafted;
             for (size_t i = 0; i < p.forwards.size(); ++i) p.forwards[i] += chance * rest.forwards[i];
@@ -77,7 +76,7 @@ RoundForecast forecast_round(std::span<const CheckingLevel> checks, double token
     RoundForecast best;
     const CheckingLevel& outermost = checks.front();
     const auto with = [&](int64_t g) {
-        const Collected& p = proposals[static_cast<size_t>(g)];
+        const Collected& p = proposals[index(g)];
         RoundForecast f = {.levels = {{outermost.name, g, 1}},
                            .drafted = p.drafted,
                            .draft_ms = p.ms,

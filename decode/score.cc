@@ -6,6 +6,7 @@
 
 #include "decode/prompt_ids.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -15,7 +16,7 @@ void take(std::span<const float> row, int32_t wanted, Score& out) {
     const auto top = static_cast<double>(*likeliest);
     double sum = 0;
     for (const float x : row) sum += std::exp(static_cast<double>(x) - top);
-    const float own = row[static_cast<size_t>(wanted)];
+    const float own = row[index(wanted)];
     out.logprobs.push_back(static_cast<double>(own) - top - std::log(sum));
     out.sum += out.logprobs.back();
     out.greedy = out.greedy && likeliest - row.begin() == wanted;
@@ -28,11 +29,10 @@ void read(Level& model, std::span<const int32_t> ids, int64_t prompt, const Leve
     const std::array<int32_t, 1> kept = {0};
     prompt = std::clamp<int64_t>(prompt, 1, n);
     model.truncate(0, 0);
-    model.prefill(0, ids.first(static_cast<size_t>(prompt)), prompt == n ? progress : Progress(), each);
+    model.prefill(0, ids.first(index(prompt)), prompt == n ? progress : Progress(), each);
     if (prompt == n) return;
     for (int64_t at = prompt; at < n; ++at) {
-        const std::array<Row, 1> row = {
-            {{.token = ids[static_cast<size_t>(at)], .position = static_cast<int32_t>(at)}}};
+        const std::array<Row, 1> row = {{{.token = ids[index(at)], .position = static_cast<int32_t>(at)}}};
         model.forward(row);
         model.keep(0, kept);
         each(at, model.logits());
@@ -85,7 +85,7 @@ Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWin
             for (int64_t r = 0; r < m.rows; ++r) {
                 const int64_t next = position + r + 1;
                 if (next >= n || w.begin + next < w.first) continue;
-                take({m.row(r), static_cast<size_t>(m.cols)}, text[static_cast<size_t>(next)], out);
+                take({m.row(r), static_cast<size_t>(m.cols)}, text[index(next)], out);
             }
             if (each) each(w.begin + position, logits);
         };

@@ -35,7 +35,7 @@ struct Score {
 };
 
 /// Scores a text, window by window; each is read into sequence 0, which is cleared before. A prefill reads a window's
-/// first `prompt` ids, and one decode step each of the others, so that an evicting view evicts after each. `each`, if
+/// first `prompt` ids, and one decode step each of the others, so that an evicting cache evicts after each. `each`, if
 /// given, receives all logits in order, with the position of their first row in the text. Progress counts ids read.
 /// Blocks until done. Errors: Exit::kConfig for ids outside the vocabulary; kData if a probability is not finite.
 Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWindow> windows,

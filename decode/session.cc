@@ -7,6 +7,7 @@
 #include "decode/loop.h"
 #include "decode/prompt_ids.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 #include "runtime/trace.h"
 
 namespace trireme {
@@ -22,7 +23,7 @@ Session::Session(Decoder& decoder, const Tokenizer* tokenizer)
 
 /// The tokens that the model has not read: the last drawn token, if it is part of the sequence.
 std::span<const int32_t> Session::unread() const {
-    return std::span(text_).subspan(static_cast<size_t>(model_.length()));
+    return std::span(text_).subspan(index(model_.length()));
 }
 
 bool Session::read(std::span<const int32_t> ids, Turn& turn, const Interrupt& interrupt) {

@@ -1,6 +1,6 @@
 #pragma once
 /// Session: a conversation (--session) on one KV cache that is never reset. Each turn is read after all earlier ones,
-/// as far as the view retains them, and answered by a decoder, which may speculate.
+/// as far as the cache retains them, and answered by a decoder, which may speculate.
 
 #include <cstdint>
 #include <functional>
@@ -20,7 +20,7 @@ namespace trireme {
 struct Turn {
     // Tokens that the turn's prefill reads: its ids, and the previous answer's last token if that was not read yet.
     int64_t prompt_tokens = 0;
-    bool reserved = true;  // room was made for them first (KvView::reserve); else they evict others as they are read
+    bool reserved = true;  // room was made for them first (KvCache::reserve); else they evict others as they are read
     double prefill_ms = 0, decode_ms = 0;
     int64_t resumed = 0;  // answer tokens that an earlier run has drawn
     Continuation answer;

@@ -49,7 +49,7 @@ class Meter {
         level_.forward(rows_);
         level_.sample(sampling_, uniforms_, /*distributions=*/true);
         const double mine = static_cast<double>(trace::now() - begin) * 1e-6;
-        level_.view().drop();
+        level_.cache().drop();
         std::string bytes(reinterpret_cast<const char*>(&mine), sizeof mine);
         control_.broadcast(bytes);
         double ms = 0;

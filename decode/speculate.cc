@@ -7,6 +7,7 @@
 
 #include "decode/alpha.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 #include "runtime/random.h"
 #include "runtime/trace.h"
 
@@ -202,7 +203,7 @@ uint64_t Speculate::draw(Purpose purpose, size_t node) const {
 void Speculate::append_rows(RoundRows& all) {
     const size_t first = all.rows.size();
     const auto pending = static_cast<int32_t>(text_.pending());
-    const int32_t first_row = text_.level().view().staged().size() + static_cast<int32_t>(first);
+    const int32_t first_row = text_.level().cache().staged().size() + static_cast<int32_t>(first);
     text_.append_pending(all.rows);
     proposals_.assign(1, {.uniform = draw(Purpose::kResidual, 0)});
     for (const Proposed& p : proposed_) {
@@ -227,7 +228,7 @@ void Speculate::settle_round(const RoundResult& result) {
     const int64_t first = result.end - pending - static_cast<int64_t>(proposed.size());  // row of the logits
     Level::Accepted answer = {};
     if (proposed.empty()) {  // as in plain decoding: cheaper than accept() without proposals
-        answer.next = result.drawn[static_cast<size_t>(result.end - 1)];
+        answer.next = result.drawn[index(result.end - 1)];
     } else {
         verifier.stream().wait(proposed.back().distribution.ready);
         answer = verifier.accept(sampling_, proposals_, result.end);
@@ -240,7 +241,7 @@ void Speculate::settle_round(const RoundResult& result) {
     path_.clear();
     int64_t place = pending - 1;  // the row whose logits give the next token
     for (const int32_t i : answer.accepted) {
-        collect(proposed[static_cast<size_t>(i)].token, first + place, Origin::kAccepted);
+        collect(proposed[index(i)].token, first + place, Origin::kAccepted);
         place = pending + i;
         path_.push_back(static_cast<int32_t>(place));
     }
@@ -332,7 +333,7 @@ void Speculate::count(std::span<const Proposed> proposed, std::span<const int32_
         const Proposed& p = proposed[i];
         stats_.branched |= p.parent != static_cast<int32_t>(i) - 1;
         size_t depth = 0;
-        for (int32_t at = p.parent; at >= 0; at = proposed[static_cast<size_t>(at)].parent) ++depth;
+        for (int32_t at = p.parent; at >= 0; at = proposed[index(at)].parent) ++depth;
         ++stats_.proposed_at[depth];
     }
     for (size_t depth = 0; depth < accepted.size(); ++depth) ++stats_.accepted_at[depth];

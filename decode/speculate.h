@@ -45,8 +45,8 @@ struct RoundStats {
     uint8_t proposed = 0, accepted = 0;
 };
 
-/// Full record of one round (Options::keeps_rounds): numbers of tokens. begin_ns is a time of trace::now(); draft_ns and
-/// verify_ns are durations.
+/// Full record of one round (Options::keeps_rounds): numbers of tokens. begin_ns is a time of trace::now(); draft_ns
+/// and verify_ns are durations.
 struct KeptRound {
     uint32_t sample = 0;
     int64_t asked = 0, proposed = 0, accepted = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/error.h"
+#include "runtime/index.h"
 #include "runtime/random.h"
 
 namespace trireme {
@@ -69,8 +70,8 @@ std::span<const Proposed> TreeDrafter::propose(int64_t limit) {
 const TreeShape* TreeDrafter::shape(int64_t limit) const {
     const int64_t rows = text_.room() - text_.pending();
     int64_t depth = std::min({limit, static_cast<int64_t>(shapes_.size()), text_.level().context() - text_.length()});
-    while (depth > 0 && shapes_[static_cast<size_t>(depth - 1)].parents() > rows) --depth;
-    return depth > 0 && rows >= 0 ? &shapes_[static_cast<size_t>(depth - 1)] : nullptr;
+    while (depth > 0 && shapes_[index(depth - 1)].parents() > rows) --depth;
+    return depth > 0 && rows >= 0 ? &shapes_[index(depth - 1)] : nullptr;
 }
 
 /// Returns the number of rows of the current logits; the last one belongs to the sequence's last token.
@@ -87,7 +88,7 @@ void TreeDrafter::draw_children(const TreeShape& shape, int64_t rows, uint32_t r
     ends_.assign(static_cast<size_t>(before), 0);
     uniforms_.clear();
     for (const Parent& p : parents_) {
-        const TreeShape::Node& n = shape.nodes[static_cast<size_t>(p.node)];
+        const TreeShape::Node& n = shape.nodes[index(p.node)];
         for (int32_t c = n.first_child; c < n.first_child + n.children; ++c) {
             uniforms_.push_back(
                 uniform(seed_, {.sample = sample_, .round = round, .level = level_, .node = static_cast<uint32_t>(c)}));
@@ -100,13 +101,13 @@ void TreeDrafter::draw_children(const TreeShape& shape, int64_t rows, uint32_t r
     auto id = ids.begin();
     for (size_t i = 0; i < parents_.size(); ++i) {
         const auto [parent, node] = parents_[i];
-        const TreeShape::Node& n = shape.nodes[static_cast<size_t>(node)];
+        const TreeShape::Node& n = shape.nodes[index(node)];
         // Greedy children are point masses: nothing was drawn.
         const Distribution distribution =
             sampling_.greedy() ? Distribution() : held_.hold(distributions_++, before + static_cast<int64_t>(i));
         for (int32_t c = n.first_child; c < n.first_child + n.children; ++c, ++id) {
             if (*id < 0) continue;  // earlier siblings exhausted the distribution
-            if (shape.nodes[static_cast<size_t>(c)].children > 0) {
+            if (shape.nodes[index(c)].children > 0) {
                 next_.push_back({.proposed = static_cast<int32_t>(proposal_.size()), .node = c});
             }
             proposal_.push_back({.token = *id, .parent = parent, .distribution = distribution});
@@ -119,13 +120,13 @@ void TreeDrafter::draw_children(const TreeShape& shape, int64_t rows, uint32_t r
 void TreeDrafter::extend(int32_t depth) {
     if (depth == 0) tip_ = text_.tip();
     rows_.clear();
-    int32_t row = text_.level().view().staged().size();
+    int32_t row = text_.level().cache().staged().size();
     for (const Parent& p : next_) {
-        const Proposed& token = proposal_[static_cast<size_t>(p.proposed)];
+        const Proposed& token = proposal_[index(p.proposed)];
         rows_.push_back({.token = token.token,
                          .position = tip_.position + depth,
-                         .parent = token.parent < 0 ? tip_.parent : staged_[static_cast<size_t>(token.parent)]});
-        staged_[static_cast<size_t>(p.proposed)] = row++;
+                         .parent = token.parent < 0 ? tip_.parent : staged_[index(token.parent)]});
+        staged_[index(p.proposed)] = row++;
     }
     text_.level().extend(rows_);
 }
@@ -137,9 +138,9 @@ void TreeDrafter::resolve(std::span<const int32_t> path, int32_t next) {
         check(i >= 0 && i < static_cast<int32_t>(proposal_.size()) && leaf < 0,
               "{}: token {} of {} is accepted after {}", name_, i, proposal_.size(),
               leaf < 0 ? "others" : "one without children");
-        const int32_t row = staged_[static_cast<size_t>(i)];
+        const int32_t row = staged_[index(i)];
         if (row < 0) {
-            leaf = proposal_[static_cast<size_t>(i)].token;
+            leaf = proposal_[index(i)].token;
         } else {
             kept_.push_back(row);
         }

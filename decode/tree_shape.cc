@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -30,7 +31,7 @@ int64_t TreeShape::depth() const {
     std::vector<int64_t> depth(nodes.size());
     for (size_t i = 0; i < nodes.size(); ++i) {
         for (int32_t c = 0; c < nodes[i].children; ++c) {
-            depth[static_cast<size_t>(nodes[i].first_child + c)] = depth[i] + 1;
+            depth[index(nodes[i].first_child + c)] = depth[i] + 1;
         }
     }
     return depth.back();
@@ -42,8 +43,7 @@ std::vector<int64_t> TreeShape::forwards() const {
         if (nodes[i].children == 0) continue;
         rows.resize(static_cast<size_t>(depth[i]) + 1);
         ++rows.back();
-        for (int32_t c = 0; c < nodes[i].children; ++c)
-            depth[static_cast<size_t>(nodes[i].first_child + c)] = depth[i] + 1;
+        for (int32_t c = 0; c < nodes[i].children; ++c) depth[index(nodes[i].first_child + c)] = depth[i] + 1;
     }
     return rows;
 }
@@ -63,7 +63,7 @@ TreeShape best_tree(std::span<const double> acceptance, int64_t size, int64_t de
     std::vector<Node> nodes = {{.depth = 0, .value = 1, .children = {}}};
     std::priority_queue<Candidate> next;
     const auto offer_child = [&](int32_t of) {
-        const Node& n = nodes[static_cast<size_t>(of)];
+        const Node& n = nodes[index(of)];
         if (n.depth == depth || n.children.size() == acceptance.size()) return;
         next.push({.value = n.value * acceptance[n.children.size()], .parent = of, .depth = n.depth + 1});
     };
@@ -72,7 +72,7 @@ TreeShape best_tree(std::span<const double> acceptance, int64_t size, int64_t de
         const Candidate c = next.top();
         next.pop();
         const auto number = static_cast<int32_t>(nodes.size());
-        nodes[static_cast<size_t>(c.parent)].children.push_back(number);
+        nodes[index(c.parent)].children.push_back(number);
         nodes.push_back({.depth = c.depth, .value = c.value, .children = {}});
         offer_child(c.parent);
         offer_child(number);
@@ -80,7 +80,7 @@ TreeShape best_tree(std::span<const double> acceptance, int64_t size, int64_t de
     TreeShape shape;
     std::vector<int32_t> order = {0};
     for (size_t i = 0; i < order.size(); ++i) {
-        const std::vector<int32_t>& children = nodes[static_cast<size_t>(order[i])].children;
+        const std::vector<int32_t>& children = nodes[index(order[i])].children;
         shape.nodes.push_back(
             {.first_child = static_cast<int32_t>(order.size()), .children = static_cast<int32_t>(children.size())});
         order.insert(order.end(), children.begin(), children.end());

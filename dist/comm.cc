@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/index.h"
+
 namespace trireme {
 
 void Comm::turn(Stream& stream) {
@@ -34,7 +36,7 @@ void Comm::all_gather(Stream& stream, const Tensor& out, const Tensor& part) {
 void Comm::broadcast(std::string& bytes, int root) {
     check(root >= 0 && root < size(), "broadcast: no rank {} among {}", root, size());
     auto all = gather(Call::kBroadcast, rank() == root ? bytes : std::string());
-    bytes = std::move(all[static_cast<size_t>(root)]);
+    bytes = std::move(all[index(root)]);
 }
 
 std::vector<std::string> Comm::gather_bytes(const std::string& mine) {
@@ -66,7 +68,7 @@ std::vector<std::string> Comm::gather(Call call, const std::string& mine) {
     const auto describe = [](const std::string& s) {
         uint64_t n = 0;
         std::memcpy(&n, s.data() + 1, sizeof(n));
-        return fmt::format("{} (control call {})", kNames[static_cast<size_t>(s[0])], n);
+        return fmt::format("{} (control call {})", kNames[index(s[0])], n);
     };
     for (size_t r = 1; r < all.size(); ++r) {
         if (all[r].compare(0, header.size(), all[0], 0, header.size()) != 0) {

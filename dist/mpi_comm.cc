@@ -21,6 +21,7 @@
 #include "dist/shared_sums.h"
 #include "dist/slices.h"
 #include "runtime/env.h"
+#include "runtime/index.h"
 #include "runtime/log.h"
 
 namespace trireme {
@@ -191,16 +192,16 @@ void MpiComm::Impl::all_gather(char* out, const char* part, size_t bytes) {
 std::vector<std::string> MpiComm::Impl::gather(const std::string& mine) {
     constexpr const char* kCall = "a control call";
     std::vector<uint64_t> sizes(static_cast<size_t>(size_), mine.size());
-    const auto size_from = [&](int r) { return Message{&sizes[static_cast<size_t>(r)], sizeof(uint64_t)}; };
+    const auto size_from = [&](int r) { return Message{&sizes[index(r)], sizeof(uint64_t)}; };
     control_.run(
         kCall, [&](int) { return size_from(rank_); }, size_from);
 
     std::vector<std::string> all;
     all.reserve(sizes.size());
     for (const uint64_t bytes : sizes) all.emplace_back(bytes, '\0');
-    all[static_cast<size_t>(rank_)] = mine;
+    all[index(rank_)] = mine;
     const auto bytes_from = [&](int r) {
-        std::string& s = all[static_cast<size_t>(r)];
+        std::string& s = all[index(r)];
         return Message{s.data(), s.size()};
     };
     control_.run(

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 
@@ -39,10 +40,9 @@ BatchMaker::BatchMaker(Device& device, Stream& stream, Rope& rope, int64_t head_
       device_(device, memory(head_dim, max_rows, places).device) {
     const Shape shape = slot_shape(head_dim, max_rows);
     for (int64_t i = 0; i < slots_for(places); ++i) {
-        slots_.push_back(
-            {.host = host_.take(DType::kU8, shape),
-             .device = i < places ? device_.take(DType::kU8, shape) : slots_[static_cast<size_t>(i % places)].device,
-             .free = {}});
+        slots_.push_back({.host = host_.take(DType::kU8, shape),
+                          .device = i < places ? device_.take(DType::kU8, shape) : slots_[index(i % places)].device,
+                          .free = {}});
     }
 }
 
@@ -73,17 +73,17 @@ Batch BatchMaker::send(Slot& slot, int64_t rows, const Bounds& bounds) {
     b.rows = rows;
     b.ids = Tensor(f.ids, DType::kI32, {rows});
     b.cos_sin = Tensor(f.cos_sin, DType::kF32, {rows, head_dim_});
-    b.view = {.slots = Tensor(f.slots, DType::kI32, {rows}),
-              .sequences = Tensor(f.sequences, DType::kI32, {rows}),
-              .cached = Tensor(f.cached, DType::kI32, {rows}),
-              .ancestors = Tensor(f.ancestors, DType::kI32, {rows, ancestors_}),
-              .max_slots = bounds.slots,
-              .staged = bounds.staged};
+    b.cache = {.slots = Tensor(f.slots, DType::kI32, {rows}),
+               .sequences = Tensor(f.sequences, DType::kI32, {rows}),
+               .cached = Tensor(f.cached, DType::kI32, {rows}),
+               .ancestors = Tensor(f.ancestors, DType::kI32, {rows, ancestors_}),
+               .max_slots = bounds.slots,
+               .staged = bounds.staged};
     b.before = Tensor(f.before, DType::kI32, {rows});
     return b;
 }
 
-Batch BatchMaker::decode(std::span<const Row> rows, int64_t padded, const KvView& view, int32_t first,
+Batch BatchMaker::decode(std::span<const Row> rows, int64_t padded, const KvCache& cache, int32_t first,
                          const Bounds& bounds) {
     const auto n = static_cast<int64_t>(rows.size());
     check(n >= 1 && n <= padded && padded <= max_rows_ && ancestors_ == kMaxRows,
@@ -91,19 +91,19 @@ Batch BatchMaker::decode(std::span<const Row> rows, int64_t padded, const KvView
     Slot& slot = next_slot();
     const Fields f = fields(slot.host.data());
     for (int64_t r = 0; r < n; ++r) {
-        const Row& row = rows[static_cast<size_t>(r)];
-        const std::span<const int32_t> path = view.staged().path(first + static_cast<int32_t>(r));
-        const int64_t depth = static_cast<int64_t>(path.size()) - 1, cached = view.cached(row.sequence);
-        check(row.position == view.length(row.sequence) + depth,
+        const Row& row = rows[index(r)];
+        const std::span<const int32_t> path = cache.staged().path(first + static_cast<int32_t>(r));
+        const int64_t depth = static_cast<int64_t>(path.size()) - 1, cached = cache.cached(row.sequence);
+        check(row.position == cache.length(row.sequence) + depth,
               "decode: row {} of depth {} has the position {}, after {} tokens", r, depth, row.position,
-              view.length(row.sequence));
+              cache.length(row.sequence));
         f.ids[r] = row.token;
         f.slots[r] = static_cast<int32_t>(cached + depth);
         f.before[r] = f.slots[r] - 1;
         f.sequences[r] = row.sequence;
         f.cached[r] = static_cast<int32_t>(cached);
         std::copy(path.begin(), path.end(), f.ancestors + r * kMaxRows);
-        const KvView::Place at = view.rope_position(row.sequence, row.position, row.position + 1);
+        const KvCache::Place at = cache.rope_position(row.sequence, row.position, row.position + 1);
         rope_.fill({f.cos_sin + r * head_dim_, static_cast<size_t>(head_dim_)}, at.position, at.text);
     }
     for (int64_t r = n; r < padded; ++r) {
@@ -121,7 +121,7 @@ Batch BatchMaker::prefill(std::span<const int32_t> tokens, int64_t sequence, int
     Slot& slot = next_slot();
     const Fields f = fields(slot.host.data());
     for (int64_t r = 0; r < n; ++r) {
-        f.ids[r] = tokens[static_cast<size_t>(r)];
+        f.ids[r] = tokens[index(r)];
         f.slots[r] = static_cast<int32_t>(first_slot + r);
         f.before[r] = f.slots[r] - 1;
         f.sequences[r] = static_cast<int32_t>(sequence);

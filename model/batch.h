@@ -7,7 +7,7 @@
 
 #include "kernels/kv.h"
 #include "model/checkpoint/rope.h"
-#include "offload/view.h"
+#include "offload/cache.h"
 #include "runtime/buffer.h"
 #include "runtime/memory_bytes.h"
 #include "runtime/stream.h"
@@ -29,7 +29,7 @@ struct Batch {
     bool prefill = false;
     Tensor ids;      // i32 [rows]
     Tensor cos_sin;  // f32 [rows, head_dim]: cosines of the pairs, then sines
-    RowsView view;
+    RowsView cache;
     Tensor before;  // i32 [rows]: the slot before each row's own
 
     /// Returns the last row of a prefill as a batch.
@@ -37,8 +37,8 @@ struct Batch {
         Batch one = *this;
         const auto last_of = [&](const Tensor& all) { return all.slice_rows(rows - 1, 1); };
         one.rows = 1;
-        for (Tensor* all : {&one.ids, &one.cos_sin, &one.before, &one.view.slots, &one.view.sequences, &one.view.cached,
-                            &one.view.ancestors}) {
+        for (Tensor* all : {&one.ids, &one.cos_sin, &one.before, &one.cache.slots, &one.cache.sequences,
+                            &one.cache.cached, &one.cache.ancestors}) {
             *all = last_of(*all);
         }
         return one;
@@ -46,7 +46,7 @@ struct Batch {
     /// Returns what rows see in a layer: the last `window` tokens, themselves included. In a `strict` layer, rows do
     /// not see themselves.
     RowsView seen(bool strict, int64_t window) const {
-        RowsView all = view;
+        RowsView all = cache;
         if (strict) all.slots = before;
         if (window < kEverySlot) all.window = window - (strict ? 1 : 0);
         return all;
@@ -65,9 +65,9 @@ class BatchMaker {
     struct Bounds {
         int64_t slots = 0, staged = 0;
     };
-    /// Returns a decode batch of rows that `view` has staged with the numbers `first`, `first` + 1, .., followed by
+    /// Returns a decode batch of rows that `cache` has staged with the numbers `first`, `first` + 1, .., followed by
     /// padding rows up to `padded` rows. For a row at position p, dynamic rotary scaling takes p + 1 as the length.
-    Batch decode(std::span<const Row> rows, int64_t padded, const KvView& view, int32_t first, const Bounds& bounds);
+    Batch decode(std::span<const Row> rows, int64_t padded, const KvCache& cache, int32_t first, const Bounds& bounds);
     /// Returns a prefill batch of consecutive prompt tokens from `position` on, in slots from `first_slot` on. For all
     /// rows, dynamic rotary scaling takes `length`, that of the whole prompt, as the length.
     Batch prefill(std::span<const int32_t> tokens, int64_t sequence, int64_t position, int64_t first_slot,

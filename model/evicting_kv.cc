@@ -6,8 +6,9 @@
 #include "model/checkpoint/rope.h"
 #include "model/head_exchange.h"
 #include "model/head_mean.h"
-#include "offload/evicting/evicting_view.h"
-#include "offload/evicting/parallel_view.h"
+#include "offload/evicting/evicting_cache.h"
+#include "offload/evicting/parallel_cache.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -92,7 +93,7 @@ void share_keys(EvictingModel& model, const LlamaConfig& config, const Shard& sh
     for (int rank = shard.ranks; rank-- > 0;) {
         const Shard s = make_shard(config, rank, shard.ranks);
         for (int64_t h = 0; h < s.n_kv_heads; ++h) {
-            model.rows[static_cast<size_t>(s.kv_begin + h)] = static_cast<int32_t>(rank * model.own_rows + h);
+            model.rows[index(s.kv_begin + h)] = static_cast<int32_t>(rank * model.own_rows + h);
         }
     }
     if (shard.ranks == 1) return;
@@ -103,18 +104,18 @@ void share_keys(EvictingModel& model, const LlamaConfig& config, const Shard& sh
 
 }  // namespace
 
-ViewMaker evicting_view(const LlamaConfig& config, const Shard& shard, const EvictionShape& shape, Comm& comm) {
+CacheMaker evicting_cache(const LlamaConfig& config, const Shard& shard, const EvictionShape& shape, Comm& comm) {
     const EvictionShape own = shape_of_rank(config, shard, shape);
     return [&config, shard, own, &comm](Device& device, Stream& compute, const KvShape& kv,
-                                        const std::vector<OwnerIndex>&) -> std::unique_ptr<KvView> {
-        const auto make = [&](const KvShape& of_one, const EvictingView* first) {
+                                        const std::vector<OwnerIndex>&) -> std::unique_ptr<KvCache> {
+        const auto make = [&](const KvShape& of_one, const EvictingCache* first) {
             EvictingModel model =
-                evicting_model(device, compute, config, shard, own, comm, EvictingView::exchanged(of_one, own));
+                evicting_model(device, compute, config, shard, own, comm, EvictingCache::exchanged(of_one, own));
             if (own.shares()) share_keys(model, config, shard, compute, comm);
-            return std::make_unique<EvictingView>(device, compute, of_one, own, std::move(model), first);
+            return std::make_unique<EvictingCache>(device, compute, of_one, own, std::move(model), first);
         };
         if (kv.sequences == 1) return make(kv, nullptr);
-        return std::make_unique<ParallelView>(device, compute, kv, make);
+        return std::make_unique<ParallelCache>(device, compute, kv, make);
     };
 }
 
@@ -123,20 +124,20 @@ MemoryBytes evicting_memory(const LlamaConfig& config, const Shard& shard, const
     const EvictionShape shape = shape_of_rank(config, shard, asked);
     MemoryBytes each;
     if (shape.observing()) {
-        const KernelLimits limits = EvictingView::renewing_limits(kv, shape, shard.n_heads);
+        const KernelLimits limits = EvictingCache::renewing_limits(kv, shape, shard.n_heads);
         each.device += kernel_scratch(backend, Phase::kPrefill, limits, threads);
     }
     if (exchanges(config, shard.ranks, shape)) {
-        each.device += HeadExchange::memory(config.n_kv_heads, EvictingView::exchanged(kv, shape), shard.ranks);
+        each.device += HeadExchange::memory(config.n_kv_heads, EvictingCache::exchanged(kv, shape), shard.ranks);
     }
-    if (shape.one_set) each.device += HeadMean::memory(shard, kv.owner_layers, EvictingView::exchanged(kv, shape));
-    const MemoryBytes all = kv.sequences * each + EvictingView::memory_for(kv, shape, readers_of(config, shard));
-    return kv.sequences == 1 ? all : all + ParallelView::memory_for();
+    if (shape.one_set) each.device += HeadMean::memory(shard, kv.owner_layers, EvictingCache::exchanged(kv, shape));
+    const MemoryBytes all = kv.sequences * each + EvictingCache::memory_for(kv, shape, readers_of(config, shard));
+    return kv.sequences == 1 ? all : all + ParallelCache::memory_for();
 }
 
 std::unique_ptr<HeavySet> heavy_set(Device& device, Level& target, const EvictionShape& shape, Comm& comm,
                                     int64_t sequence) {
-    FullView& full = *target.full();
+    FullCache& full = *target.full();
     const Shard& shard = target.weights().shard();
     return std::make_unique<HeavySet>(device, target.stream(), full, shape,
                                       evicting_model(device, target.stream(), target.config(), shard, shape, comm,

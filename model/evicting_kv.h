@@ -1,5 +1,5 @@
 #pragma once
-/// Evicting views (offload/evicting/evicting_view.h) of a model's rank, and heavy hitters of full views. The model
+/// Evicting caches (offload/evicting/evicting_cache.h) of a model's rank, and heavy hitters of full caches. The model
 /// supplies the factor of each query head's attention and the rotations of positions. It also supplies the exchange of
 /// scores, and of keys if heads share slots, between ranks.
 
@@ -10,20 +10,20 @@
 #include "model/checkpoint/config.h"
 #include "model/checkpoint/shard.h"
 #include "model/level.h"
+#include "offload/cache.h"
 #include "offload/evicting/eviction_shape.h"
 #include "offload/evicting/heavy_set.h"
-#include "offload/view.h"
 
 namespace trireme {
 
-/// Returns a maker of the evicting view of `shard`'s rank. `comm` is that of the view's level and must outlive the
-/// view; `config` must outlive the maker.
-ViewMaker evicting_view(const LlamaConfig& config, const Shard& shard, const EvictionShape& shape, Comm& comm);
-/// Returns the memory of that view on a device of `backend` with `threads` threads.
+/// Returns a maker of the evicting cache of `shard`'s rank. `comm` is that of the cache's level and must outlive the
+/// cache; `config` must outlive the maker.
+CacheMaker evicting_cache(const LlamaConfig& config, const Shard& shard, const EvictionShape& shape, Comm& comm);
+/// Returns the memory of that cache on a device of `backend` with `threads` threads.
 MemoryBytes evicting_memory(const LlamaConfig& config, const Shard& shard, const KvShape& kv,
                             const EvictionShape& shape, std::string_view backend, int threads);
 
-/// Returns the heavy hitters of a sequence of a level's full view; and their memory. All arguments but `shape` must
+/// Returns the heavy hitters of a sequence of a level's full cache; and their memory. All arguments but `shape` must
 /// outlive the set.
 std::unique_ptr<HeavySet> heavy_set(Device& device, Level& target, const EvictionShape& shape, Comm& comm,
                                     int64_t sequence = 0);

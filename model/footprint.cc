@@ -61,7 +61,7 @@ PlanInput plan_input(const LlamaConfig& c, const Shard& shard, DType weights, co
             .span_bytes = o.residency.span_bytes,
             .weight_bytes = Weights::bytes_for(c, shard, weights),
             .weight_bytes_per_step = Weights::bytes_per_step_for(c, shard, weights),
-            .work = prefill_work + Scratch::memory(c, shard) + FullView::table_memory(kv) +
+            .work = prefill_work + Scratch::memory(c, shard) + FullCache::table_memory(kv) +
                     scratch(Phase::kDecode, kMaxRows) + BatchMaker::memory(c.head_dim, kMaxRows),
             .prefill_work_bytes = prefill_work.device,
             .by_layers = c.layer_map.upward(),

@@ -14,7 +14,7 @@ void Level::layer(Kernels& op, LayerIndex layer, const Batch& batch, const Tenso
 }
 
 // qkv = (rope(norm(Wq h + b)), rope(norm(Wk h + b)), Wv h + b),  h = norm(x), with biases and inner norms if the family
-// has them;  an owner's keys and values are written to the view. A pass that does not write computes only the queries.
+// has them;  an owner's keys and values are written to the cache. A pass that does not write computes only the queries.
 void Level::project(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x, bool writes) {
     const LayerWeights& w = layer_weights(layer);
     const Activations a = s_.rows(batch.rows);
@@ -29,7 +29,7 @@ void Level::project(Kernels& op, LayerIndex layer, const Batch& batch, const Ten
     if (all) store(op, layer, batch, a.kv);
 }
 
-// Writes an owner's (rope(norm(Wk h + b)), Wv h + b),  h = norm(x),  to the view: all that a layer computes for rows
+// Writes an owner's (rope(norm(Wk h + b)), Wv h + b),  h = norm(x),  to the cache: all that a layer computes for rows
 // whose outputs are not needed.
 void Level::project_keys(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x) {
     const LayerWeights& w = layer_weights(layer);
@@ -47,18 +47,18 @@ void Level::store(Kernels& op, LayerIndex layer, const Batch& batch, const Tenso
     const Tensor k = kv.slice_cols(0, cols), v = kv.slice_cols(cols, cols);
 
     if (w.k_norm) op.rmsnorm(k, k, w.k_norm, eps());
-    if (!view_->facts().rotates) op.rope(k, batch.cos_sin, config_.head_dim);
-    view_->write(op, map_.number(layer), k, v, batch.view,
-                 measures_ && map_.read_from_below(layer) ? s_.change.first_rows(batch.rows) : Tensor());
+    if (!cache_->facts().rotates) op.rope(k, batch.cos_sin, config_.head_dim);
+    cache_->write(op, map_.number(layer), k, v, batch.cache,
+                  measures_ && map_.read_from_below(layer) ? s_.change.first_rows(batch.rows) : Tensor());
 }
 
-// att = softmax(q k^T / sqrt(head_dim)) v  over those of the owner's keys and values that the view shows.
+// att = softmax(q k^T / sqrt(head_dim)) v  over those of the owner's keys and values that the cache shows.
 void Level::attention(Kernels& op, LayerIndex layer, const Batch& batch) {
     const Activations a = s_.rows(batch.rows);
-    const int64_t window = map_.windowed(layer) && view_->facts().in_order ? config_.sliding_window : kEverySlot;
+    const int64_t window = map_.windowed(layer) && cache_->facts().in_order ? config_.sliding_window : kEverySlot;
 
-    view_->attend(op, map_.reads(layer),
-                  {a.att, a.q, weights_.kv_of_head, batch.seen(config_.strict(layer), window), layer});
+    cache_->attend(op, map_.reads(layer),
+                   {a.att, a.q, weights_.kv_of_head, batch.seen(config_.strict(layer), window), layer});
 }
 
 // x += Wo att + b.  A rank holds some heads, so Wo gives a partial sum; the bias is added once, to the whole sum.

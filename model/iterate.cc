@@ -18,7 +18,7 @@ void Level::iterate(const LayerBlock& block, std::span<const Batch> batches) {
     const double tolerance = asked_.how == Passes::How::kAuto ? asked_.tolerance : 0;
     const LayerIndex last(block.end.i - 1);
 
-    view_->set_provisional(true);
+    cache_->set_provisional(true);
     for (LayerIndex l = block.first; l < block.end; ++l) {
         if (map_.read_from_below(l)) clear_layer(l, batches);
     }
@@ -33,7 +33,7 @@ void Level::iterate(const LayerBlock& block, std::span<const Batch> batches) {
         settled = compares && static_cast<double>(largest_change()) <= tolerance;
         measures_ = false;
     }
-    view_->set_provisional(false);
+    cache_->set_provisional(false);
     for (LayerIndex l = block.first; l < block.end; ++l) prefill_layer(l, batches);
     passes_ = std::max(passes_, pass);
 }
@@ -41,12 +41,12 @@ void Level::iterate(const LayerBlock& block, std::span<const Batch> batches) {
 // Writes zeros as keys and values, with which the passes begin.
 void Level::clear_layer(LayerIndex layer, std::span<const Batch> batches) {
     const OwnerIndex owner = map_.number(layer);
-    view_->open_layer(owner, KvView::Pass::kWrites);
+    cache_->open_layer(owner, KvCache::Pass::kWrites);
     for (const Batch& b : batches) {
         const Tensor none = s_.zeros.first_rows(b.rows);
-        view_->write(*prefill_op_, owner, none, none, b.view);
+        cache_->write(*prefill_op_, owner, none, none, b.cache);
     }
-    view_->close_layer(owner);
+    cache_->close_layer(owner);
 }
 
 void Level::copy_rows(RowStore& to, RowStore& from, int64_t blocks) {

@@ -5,13 +5,14 @@
 #include "model/footprint.h"
 #include "offload/upload.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 #include "runtime/log.h"
 
 namespace trireme {
-std::unique_ptr<KvView> Level::make_view(Device& device, const LevelOptions& options) {
+std::unique_ptr<KvCache> Level::make_cache(Device& device, const LevelOptions& options) {
     const KvShape shape = kv_shape(config_, shard_, options);
-    if (options.view) return options.view(device, *compute_, shape, map_.reads());
-    auto full = std::make_unique<FullView>(device, *compute_, shape, options.residency, map_.reads());
+    if (options.cache) return options.cache(device, *compute_, shape, map_.reads());
+    auto full = std::make_unique<FullCache>(device, *compute_, shape, options.residency, map_.reads());
     full_ = full.get();
     return full;
 }
@@ -31,7 +32,7 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
       comm_(comm),
       compute_(device.make_stream(options.name)),
       map_(config_.layer_map),
-      view_(make_view(device, options)),
+      cache_(make_cache(device, options)),
       s_(device, config_, shard_),
       decode_op_(make_kernels(device, *compute_, Phase::kDecode, kernel_limits(config_, shard_, kMaxRows))),
       prefill_op_(make_kernels(device, *compute_, Phase::kPrefill, kernel_limits(config_, shard_, kPrefillRows))),
@@ -39,11 +40,11 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
       decode_batch_(device, *compute_, rope_, config_.head_dim, kMaxRows),
       // A layer-by-layer prefill uses every batch of the prompt once for each layer: all of them are kept.
       prefill_batch_(device, *compute_, rope_, config_.head_dim, kPrefillRows,
-                     by_layers() ? prefill_batches(view_->facts().most_prefill) : 1),
-      hidden_(device, view_->transport(), by_layers() ? view_->facts().most_prefill : 0, config_.dim, kPrefillRows,
-              view_->transport() && options.residency.hidden_on_host),
-      block_input_(device, view_->transport(), map_.upward() ? view_->facts().most_prefill : 0, config_.dim,
-                   kPrefillRows, view_->transport() && options.residency.hidden_on_host),
+                     by_layers() ? prefill_batches(cache_->facts().most_prefill) : 1),
+      hidden_(device, cache_->transport(), by_layers() ? cache_->facts().most_prefill : 0, config_.dim, kPrefillRows,
+              cache_->transport() && options.residency.hidden_on_host),
+      block_input_(device, cache_->transport(), map_.upward() ? cache_->facts().most_prefill : 0, config_.dim,
+                   kPrefillRows, cache_->transport() && options.residency.hidden_on_host),
       once_(forward_steps(map_, false)),
       repeated_(forward_steps(map_, true)),
       asked_(options.passes),
@@ -52,15 +53,15 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
           comm.rank(), comm.size(), shard_.rank, shard_.ranks);
     for (LayerIndex l; l < end(); ++l) {
         // A cache of no more tokens than the window (a draft's) shows all that it has.
-        require(!map_.windowed(l) || view_->facts().in_order || view_->kept(context()) <= config_.sliding_window,
+        require(!map_.windowed(l) || cache_->facts().in_order || cache_->kept(context()) <= config_.sliding_window,
                 Exit::kData,
                 "level {}: layer {} has a sliding window of {} tokens that a cache of selected tokens cannot apply",
                 options.name, l, config_.sliding_window);
     }
     groups_.reserve(kMaxRows);
     if (map_.upward()) Upload(device, *compute_).operator()<float>(s_.zeros, [](int64_t, int64_t) { return 0.0F; });
-    if (view_->facts().positions > config_.context) {
-        log::warn("{} positions, the model was made for {}: expect worse text beyond", view_->facts().positions,
+    if (cache_->facts().positions > config_.context) {
+        log::warn("{} positions, the model was made for {}: expect worse text beyond", cache_->facts().positions,
                   config_.context);
     }
 }
@@ -69,16 +70,16 @@ Level::~Level() {
     comm_.leave(*compute_);
     // Queued work still uses members that are destroyed before the stream.
     compute_->drain();
-    if (view_->transport() != nullptr) view_->transport()->drain();
+    if (cache_->transport() != nullptr) cache_->transport()->drain();
 }
 
 void Level::forward(std::span<const Row> rows) {
-    view_->drop();
+    cache_->drop();
     extend(rows);
 }
 
 void Level::extend(std::span<const Row> rows) {
-    const int32_t first = view_->staged().size();
+    const int32_t first = cache_->staged().size();
     const auto n = static_cast<int64_t>(rows.size());
     set_logits_rows(n, graphs_ ? graph_rows(n) : n);
     groups_.clear();
@@ -86,22 +87,22 @@ void Level::extend(std::span<const Row> rows) {
         const Row& row = rows[r];
         require(row.position < context(), Exit::kConfig, "position {} is beyond the context of {} tokens", row.position,
                 context());
-        const int32_t staged = view_->stage(row.sequence, row.parent);
+        const int32_t staged = cache_->stage(row.sequence, row.parent);
         if (r == 0 || row.sequence != rows[r - 1].sequence) {
             groups_.push_back({.sequence = row.sequence, .first = static_cast<int64_t>(r)});
         }
         RowGroup& group = groups_.back();
         ++group.rows;
-        group.bound = std::max(group.bound, view_->cached(row.sequence) + view_->staged().depth(staged) + 1);
+        group.bound = std::max(group.bound, cache_->cached(row.sequence) + cache_->staged().depth(staged) + 1);
     }
     // A recorded graph's launches are sized for the whole context. Kernels read the slots and ancestors of a row from
     // the batch, in device memory.
-    BatchMaker::Bounds bounds = {.slots = view_->facts().most_slots, .staged = kMaxRows};
+    BatchMaker::Bounds bounds = {.slots = cache_->facts().most_slots, .staged = kMaxRows};
     if (!graphs_) {
-        bounds = {.slots = 0, .staged = view_->staged().size()};
+        bounds = {.slots = 0, .staged = cache_->staged().size()};
         for (const RowGroup& g : groups_) bounds.slots = std::max(bounds.slots, g.bound);
     }
-    decode(decode_batch_.decode(rows, padded_rows_, *view_, first, bounds), passes_over(rows, first));
+    decode(decode_batch_.decode(rows, padded_rows_, *cache_, first, bounds), passes_over(rows, first));
 }
 
 // Returns the length of the longest chain of these rows, which are staged from number `first` on. Rows that were staged
@@ -111,7 +112,7 @@ int64_t Level::passes_over(std::span<const Row> rows, int32_t first) const {
     int64_t longest = 1;
     for (size_t r = 0; r < rows.size() && map_.upward(); ++r) {
         const int32_t parent = rows[r].parent - first;
-        chain[r] = parent < 0 ? 1 : chain[static_cast<size_t>(parent)] + 1;
+        chain[r] = parent < 0 ? 1 : chain[index(parent)] + 1;
         longest = std::max(longest, chain[r]);
     }
     return longest;
@@ -125,31 +126,31 @@ void Level::decode(const Batch& batch, int64_t passes) {
     const Steps& steps = passes > 1 ? repeated_ : once_;
     size_t begin = 0, pass_begin = 0;
     int64_t to_repeat = 0;
-    if (passes != decode_passes_) view_->set_read_order(forward_reads(map_, passes));
+    if (passes != decode_passes_) cache_->set_read_order(forward_reads(map_, passes));
     decode_passes_ = passes;
     comm_.turn(*compute_);
-    view_->begin(groups_);
+    cache_->begin(groups_);
     for (size_t i = 0; i < steps.size(); ++i) {
         const auto [step, layer] = steps[i];
         if (step == Op::kKeep) {
             replay(batch, steps, begin, i + 1);
             begin = pass_begin = i + 1;
             to_repeat = passes - 1;
-            view_->set_provisional(true);
+            cache_->set_provisional(true);
         } else if (step == Op::kReturn) {
             replay(batch, steps, begin, i + 1);
             if (--to_repeat > 0) i = pass_begin - 1;
             begin = i + 1;
-            view_->set_provisional(to_repeat > 0);
-        } else if (step == Op::kLayer && !view_->recordable(map_.reads(layer))) {
+            cache_->set_provisional(to_repeat > 0);
+        } else if (step == Op::kLayer && !cache_->recordable(map_.reads(layer))) {
             replay(batch, steps, begin, i);
             attention(*decode_op_, layer, batch);
             begin = i + 1;
         }
     }
     replay(batch, steps, begin, steps.size());
-    view_->end();
-    warm_[static_cast<size_t>(batch.rows - 1)] = true;
+    cache_->end();
+    warm_[index(batch.rows - 1)] = true;
 }
 
 // Enqueues steps [begin, end). If the step before `begin` is a layer, the segment starts after its attention. If step
@@ -186,7 +187,7 @@ void Level::run_segment(const Batch& batch, const Steps& steps, size_t begin, si
 void Level::replay(const Batch& batch, const Steps& steps, size_t begin, size_t end) {
     const auto enqueue = [&] { run_segment(batch, steps, begin, end); };
     // The first forward of a size runs op by op: it loads kernels and allocates messages, and a capture must not.
-    if (!graphs_ || !warm_[static_cast<size_t>(batch.rows - 1)]) return enqueue();
+    if (!graphs_ || !warm_[index(batch.rows - 1)]) return enqueue();
     std::vector<std::unique_ptr<Graph>>& graphs = recorded_[{batch.rows, &steps == &repeated_}];
     graphs.resize(steps.size() + 1);
     std::unique_ptr<Graph>& graph = graphs[begin];
@@ -196,17 +197,17 @@ void Level::replay(const Batch& batch, const Steps& steps, size_t begin, size_t 
 }
 
 void Level::keep(int sequence, std::span<const int32_t> rows) {
-    view_->keep(*decode_op_, sequence, rows);
+    cache_->keep(*decode_op_, sequence, rows);
 }
 
 void Level::truncate(int sequence, int64_t n) {
-    view_->truncate(sequence, n);
+    cache_->truncate(sequence, n);
 }
 
 size_t Level::kv_bytes(int64_t tokens) const {
-    const KvLayout& l = view_->shape().layout;
+    const KvLayout& l = cache_->shape().layout;
     const size_t token = static_cast<size_t>(l.kv_heads * l.head_dim) * (size_of(l.k_type) + size_of(l.v_type));
-    return static_cast<size_t>(view_->shape().owner_layers * view_->kept(tokens)) * token;
+    return static_cast<size_t>(cache_->shape().owner_layers * cache_->kept(tokens)) * token;
 }
 
 size_t Level::read_bytes(int64_t tokens) const {

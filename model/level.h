@@ -1,5 +1,5 @@
 #pragma once
-/// Level: one use of a model's weights on this rank, with a stream, scratch, graphs and a view of the KV cache. It
+/// Level: one use of a model's weights on this rank, with a stream, scratch, graphs and a cache of the KV cache. It
 /// takes rows and returns logits. Several levels may share the weights.
 
 #include <array>
@@ -19,7 +19,7 @@
 #include "model/passes.h"
 #include "model/scratch.h"
 #include "model/weights.h"
-#include "offload/full/full_view.h"
+#include "offload/full/full_cache.h"
 #include "offload/stream/row_store.h"
 #include "runtime/device.h"
 
@@ -32,7 +32,7 @@ struct LevelOptions {
     int64_t common = 0;  // KvShape::common
     bool graphs = true;  // decode forwards are recorded once per graph_rows() and replayed, if the device can
     Residency residency = {};
-    ViewMaker view = {};           // makes the view of the KV cache; empty: the full view
+    CacheMaker cache = {};         // makes the cache of the KV cache; empty: the full cache
     const char* name = "compute";  // the stream's name in traces; a literal
     Passes passes = {};            // passes of prompts, where layers read later ones
 };
@@ -45,19 +45,19 @@ int64_t graph_rows(int64_t rows);
 class Level {
   public:
     /// `device`, `comm` and `weights` must outlive the level; `weights` must belong to comm's rank. Errors: Exit::kOs
-    /// (memory), kData for a sliding window over a view that is not in_order().
+    /// (memory), kData for a sliding window over a cache that is not in_order().
     Level(Device& device, Comm& comm, const Weights& weights, const LevelOptions& options);
     ~Level();
 
     const Weights& weights() const { return weights_; }
     const LlamaConfig& config() const { return config_; }
-    int64_t context() const { return view_->shape().context; }
+    int64_t context() const { return cache_->shape().context; }
     /// Committed tokens of a sequence.
-    int64_t length(int sequence = 0) const { return view_->length(sequence); }
+    int64_t length(int sequence = 0) const { return cache_->length(sequence); }
 
     /// Appends tokens to a sequence by the prefill path and commits them. Blocks until done. Without `each`, row 0 of
     /// logits() is then the last token's; other rows are computed only up to the highest owner's keys and values
-    /// (unless the view wants_all_rows). With it, each(first position, f32 [rows, vocab]) receives the logits of all
+    /// (unless the cache wants_all_rows). With it, each(first position, f32 [rows, vocab]) receives the logits of all
     /// tokens, at most kMaxRows rows at a time. LevelOptions::passes gives the passes over layers that read later ones.
     /// Errors: Exit::kConfig beyond the context.
     using EachLogits = std::function<void(int64_t position, HostTensor logits)>;
@@ -107,32 +107,32 @@ class Level {
     /// save_logits() copies the current logits, which must be one row; restore_logits() makes that copy current again.
     void save_logits();
     void restore_logits();
-    /// Serialises what attention sees (KvView::state), the saved logits and passes(). Without `tiles`, a full view is
+    /// Serialises what attention sees (KvCache::state), the saved logits and passes(). Without `tiles`, a full cache is
     /// left out: it is serialised separately.
     void state(Archive& ar, bool tiles);
     /// Commits a path of staged rows, from its first row on, after the sequence's committed tokens. Drops the
     /// sequence's other rows.
     void keep(int sequence, std::span<const int32_t> rows);
-    /// Evicts tokens of an evicting cache until `tokens` more fit; false if they cannot (KvView::reserve). Enqueues.
-    bool reserve(int sequence, int64_t tokens) { return view_->reserve(*decode_op_, sequence, tokens); }
+    /// Evicts tokens of an evicting cache until `tokens` more fit; false if they cannot (KvCache::reserve). Enqueues.
+    bool reserve(int sequence, int64_t tokens) { return cache_->reserve(*decode_op_, sequence, tokens); }
     /// Drops all tokens from position n on.
     void truncate(int sequence, int64_t n);
-    /// Gives an empty sequence the tokens of sequence 0 (KvView::fork). Enqueues.
-    void fork(int sequence) { view_->fork(sequence); }
+    /// Gives an empty sequence the tokens of sequence 0 (KvCache::fork). Enqueues.
+    void fork(int sequence) { cache_->fork(sequence); }
 
     /// Bytes of the KV cache of a sequence of this length on this rank; and the bytes that a decode step reads of it,
     /// which are more if several layers read one owner.
     size_t kv_bytes(int64_t tokens) const;
     size_t read_bytes(int64_t tokens) const;
-    const KvView& view() const { return *view_; }
-    KvView& view() { return *view_; }
-    /// The full view; null if LevelOptions::view has made another one.
-    FullView* full() { return full_; }
+    const KvCache& cache() const { return *cache_; }
+    KvCache& cache() { return *cache_; }
+    /// The full cache; null if LevelOptions::cache has made another one.
+    FullCache* full() { return full_; }
     Stream& stream() { return *compute_; }
 
   private:
     using Steps = std::vector<ForwardStep>;
-    std::unique_ptr<KvView> make_view(Device& device, const LevelOptions& options);
+    std::unique_ptr<KvCache> make_cache(Device& device, const LevelOptions& options);
     int64_t passes_over(std::span<const Row> rows, int32_t first) const;
     void decode(const Batch& batch, int64_t passes);
     void run_segment(const Batch& batch, const Steps& steps, size_t begin, size_t end);
@@ -157,7 +157,7 @@ class Level {
     void project_keys(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x);
     void store(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& kv);
     void attention(Kernels& op, LayerIndex layer, const Batch& batch);
-    bool by_layers() const { return view_->facts().by_layers || map_.upward(); }
+    bool by_layers() const { return cache_->facts().by_layers || map_.upward(); }
     void output_projection(Kernels& op, LayerIndex layer, const Tensor& x);
     void feed_forward(Kernels& op, LayerIndex layer, const Tensor& x);
     void head(const Tensor& x);
@@ -182,13 +182,13 @@ class Level {
     Comm& comm_;
     std::unique_ptr<Stream> compute_;
     const LayerMap& map_;
-    FullView* full_ = nullptr;
-    std::unique_ptr<KvView> view_;
+    FullCache* full_ = nullptr;
+    std::unique_ptr<KvCache> cache_;
     Scratch s_;
     std::unique_ptr<Kernels> decode_op_, prefill_op_;
     Rope rope_;
     BatchMaker decode_batch_, prefill_batch_;
-    RowStore hidden_;               // f32 [KvView::most_prefill(), dim]: residual streams of a layer-by-layer prefill
+    RowStore hidden_;               // f32 [KvCache::most_prefill(), dim]: residual streams of a layer-by-layer prefill
     RowStore block_input_;          // like hidden_: the input of iterated layers
     std::vector<RowGroup> groups_;  // rows of the last decode batch, by sequence
     Steps once_, repeated_;         // steps of decode forwards: of one pass; of several

@@ -77,7 +77,7 @@ void Level::restore_logits() {
 
 void Level::state(Archive& ar, bool tiles) {
     ar.section("level");
-    if (tiles || full_ == nullptr) view_->state(ar);
+    if (tiles || full_ == nullptr) cache_->state(ar);
     ar.memory(*compute_, s_.saved);
     ar.value(passes_);
 }

@@ -5,6 +5,7 @@
 
 #include "model/level.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 
@@ -14,9 +15,9 @@ void Level::prefill(int sequence, std::span<const int32_t> tokens, const Progres
             "{} tokens after {} do not fit the context of {}: shorten the prompt, or raise the context", n, first,
             context());
     comm_.turn(*compute_);
-    for (int64_t done = 0; done < n; done += view_->facts().most_prefill) {
-        const int64_t some = std::min(n - done, view_->facts().most_prefill);
-        prefill_part(sequence, tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(some)),
+    for (int64_t done = 0; done < n; done += cache_->facts().most_prefill) {
+        const int64_t some = std::min(n - done, cache_->facts().most_prefill);
+        prefill_part(sequence, tokens.subspan(index(done), index(some)),
                      progress ? Progress([&](int64_t of_part, int64_t) { progress(done + of_part, n); }) : progress,
                      each);
     }
@@ -25,32 +26,32 @@ void Level::prefill(int sequence, std::span<const int32_t> tokens, const Progres
 
 void Level::prefill_part(int sequence, std::span<const int32_t> tokens, const Progress& progress,
                          const EachLogits& each) {
-    last_row_from_ = each || view_->wants_all_rows() ? end() : map_.highest_owner();
-    view_->begin_prefill(sequence, static_cast<int64_t>(tokens.size()));
+    last_row_from_ = each || cache_->wants_all_rows() ? end() : map_.highest_owner();
+    cache_->begin_prefill(sequence, static_cast<int64_t>(tokens.size()));
     if (by_layers()) {
         prefill_by_layers(sequence, tokens, progress, each);
     } else {
         prefill_by_batches(sequence, tokens, progress, each);
     }
-    view_->end_prefill();
+    cache_->end_prefill();
     compute_->synchronize();
 }
 
-// Returns rows [done, done + rows) of a prefill, rotated for the positions that the view gives.
+// Returns rows [done, done + rows) of a prefill, rotated for the positions that the cache gives.
 Batch Level::prompt_batch(int sequence, std::span<const int32_t> tokens, int64_t done, int64_t rows) {
     const int64_t first = length(sequence), n = static_cast<int64_t>(tokens.size());
-    const KvView::Place at = view_->rope_position(sequence, first + done, first + n);
-    return prefill_batch_.prefill(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(rows)), sequence,
-                                  at.position, view_->cached(sequence) + done, at.text);
+    const KvCache::Place at = cache_->rope_position(sequence, first + done, first + n);
+    return prefill_batch_.prefill(tokens.subspan(index(done), index(rows)), sequence, at.position,
+                                  cache_->cached(sequence) + done, at.text);
 }
 
 // Computes the remaining layers for a prompt's last row; x [1, dim] is the input of the highest owner. The keys and
 // values of all rows that it sees are stored.
 void Level::finish_last_row(const Batch& last, const Tensor& x) {
     for (LayerIndex l = last_row_from_; l < end(); ++l) {
-        view_->open_layer(map_.reads(l), KvView::Pass::kReads);
+        cache_->open_layer(map_.reads(l), KvCache::Pass::kReads);
         layer(*prefill_op_, l, last, x, /*writes=*/false);
-        view_->close_layer(map_.reads(l));
+        cache_->close_layer(map_.reads(l));
     }
 }
 
@@ -91,13 +92,13 @@ void Level::prefill_by_batches(int sequence, std::span<const int32_t> tokens, co
 // A pass that only computes and stores an owner's keys and values; attention and the rest of the layer follow in
 // another pass.
 void Level::write_layer(LayerIndex layer, std::span<const Batch> batches) {
-    view_->open_layer(map_.number(layer), KvView::Pass::kWrites);
+    cache_->open_layer(map_.number(layer), KvCache::Pass::kWrites);
     for (size_t b = 0; b < batches.size(); ++b) {
         const auto block = static_cast<int64_t>(b);
         project_keys(*prefill_op_, layer, batches[b], hidden_.open(block, RowStore::Use::kRead));
         hidden_.close(block);
     }
-    view_->close_layer(map_.number(layer));
+    cache_->close_layer(map_.number(layer));
 }
 
 // Computes a layer for the whole prompt: for layer last_row_from_ only keys and values, for later layers nothing. The
@@ -107,13 +108,13 @@ void Level::prefill_layer(LayerIndex at, std::span<const Batch> batches) {
     if (at == last_row_from_) return write_layer(at, batches);
     const bool reads_its_own = map_.source(at) == at;
     if (map_.owns(at) && !reads_its_own) write_layer(at, batches);
-    view_->open_layer(map_.reads(at), reads_its_own ? KvView::Pass::kWrites : KvView::Pass::kReads);
+    cache_->open_layer(map_.reads(at), reads_its_own ? KvCache::Pass::kWrites : KvCache::Pass::kReads);
     for (size_t b = 0; b < batches.size(); ++b) {
         const auto block = static_cast<int64_t>(b);
         layer(*prefill_op_, at, batches[b], hidden_.open(block, RowStore::Use::kChange), reads_its_own);
         hidden_.close(block);
     }
-    view_->close_layer(map_.reads(at));
+    cache_->close_layer(map_.reads(at));
 }
 
 // Keeps the residual streams of the whole prompt, and computes each layer for the whole prompt before the next. So a

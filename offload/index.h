@@ -25,7 +25,7 @@ struct Index {
 
 /// A layer of the model, as the checkpoint numbers it: 0 .. n_layers - 1.
 using LayerIndex = Index<struct OfModel>;
-/// An owner layer (one with keys and values of its own), numbered among the owners in layer order. Views take these.
+/// An owner layer (one with keys and values of its own), numbered among the owners in layer order. Caches take these.
 using OwnerIndex = Index<struct OfOwners>;
 /// A streamed owner (its tiles are in host memory), numbered among the streamed ones in layer order. The parts of
 /// offload/stream take these.

@@ -1,5 +1,5 @@
 #pragma once
-/// KeptLists: uploads lists of staged rows and the slots that they are committed to, for Kernels::kv_keep. Views and
+/// KeptLists: uploads lists of staged rows and the slots that they are committed to, for Kernels::kv_keep. Caches and
 /// sets use it when rows are kept. There are kLists buffers, so that the host rarely waits for the device.
 
 #include <array>

@@ -11,6 +11,7 @@
 
 #include "kernels/kv.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 
@@ -25,7 +26,7 @@ class StagedRows {
     int32_t add(int64_t sequence, int32_t parent) {
         const int32_t number = size();
         check(number < kMaxRows, "staged rows: {} and one more, at most {}", number, kMaxRows);
-        check(parent < number && (parent < 0 || rows_[static_cast<size_t>(parent)].sequence == sequence),
+        check(parent < number && (parent < 0 || rows_[index(parent)].sequence == sequence),
               "staged row {} of sequence {} has the parent {}, which is none of its rows", number, sequence, parent);
         Row& row = rows_.emplace_back();
         row.sequence = sequence;
@@ -34,21 +35,21 @@ class StagedRows {
             std::copy(above.begin(), above.end(), row.path.begin());
             row.depth = static_cast<int32_t>(above.size());
         }
-        row.path[static_cast<size_t>(row.depth)] = number;
+        row.path[index(row.depth)] = number;
         return number;
     }
     /// The number of the row's ancestors in its tree: 0 if its parent is the last committed token.
-    int32_t depth(int32_t row) const { return rows_[static_cast<size_t>(row)].depth; }
+    int32_t depth(int32_t row) const { return rows_[index(row)].depth; }
     /// The numbers of the rows from depth 0 of its tree down to the row itself.
     std::span<const int32_t> path(int32_t row) const {
-        const Row& r = rows_[static_cast<size_t>(row)];
+        const Row& r = rows_[index(row)];
         return {r.path.data(), static_cast<size_t>(r.depth) + 1};
     }
     /// Whether these rows of a sequence are a path: the first has depth 0, and each is the parent of the next.
     bool are_path(int64_t sequence, std::span<const int32_t> rows) const {
         if (rows.empty()) return true;
         const int32_t last = rows.back();
-        return last >= 0 && last < size() && rows_[static_cast<size_t>(last)].sequence == sequence &&
+        return last >= 0 && last < size() && rows_[index(last)].sequence == sequence &&
                std::ranges::equal(path(last), rows);
     }
     /// Drops the rows of a sequence; the others keep their numbers. If none are left, numbers begin again at 0.

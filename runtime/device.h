@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/index.h"
 #include "runtime/registry.h"
 #include "runtime/stream.h"
 #include "runtime/tensor.h"
@@ -43,8 +44,8 @@ class Device {
     /// Frees a result of allocate(space, bytes).
     virtual void release(Space space, void* data, size_t bytes) noexcept = 0;
     /// Bytes that this rank has allocated now (used) and the largest number so far (peak).
-    size_t used(Space space) const { return used_[static_cast<size_t>(space)]; }
-    size_t peak(Space space) const { return peak_[static_cast<size_t>(space)]; }
+    size_t used(Space space) const { return used_[index(space)]; }
+    size_t peak(Space space) const { return peak_[index(space)]; }
 
     /// `name` must outlive the stream; it appears in traces and messages.
     virtual std::unique_ptr<Stream> make_stream(const char* name) = 0;

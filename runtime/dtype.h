@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "runtime/index.h"
+
 namespace trireme {
 
 enum class DType : uint8_t { kF32, kF16, kBF16, kI32, kI64, kU8 };
@@ -30,7 +32,7 @@ constexpr size_t size_of(DType t) {
 /// "f32", "f16", "bf16", "i32", "i64", "u8".
 constexpr std::string_view name_of(DType t) {
     constexpr std::string_view names[] = {"f32", "f16", "bf16", "i32", "i64", "u8"};
-    return names[static_cast<size_t>(t)];
+    return names[index(t)];
 }
 
 /// IEEE binary16 as storage.

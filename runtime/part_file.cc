@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "runtime/error.h"
+#include "runtime/index.h"
 #include "runtime/rename_file.h"
 
 namespace trireme {
@@ -124,7 +125,7 @@ void PartFile::write(uint64_t offset, std::span<const std::byte> bytes) {
         const int error = n < 0 ? errno : ENOSPC;
         require(n > 0, Exit::kIo, "{}: cannot write {} bytes: {}; an older file is as it was", path_.string(),
                 bytes.size(), reason_of(error));
-        bytes = bytes.subspan(static_cast<size_t>(n));
+        bytes = bytes.subspan(index(n));
         offset += static_cast<uint64_t>(n);
     }
 }

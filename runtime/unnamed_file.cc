@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/error.h"
+#include "runtime/index.h"
 #include "runtime/rename_file.h"
 
 namespace trireme {
@@ -34,7 +35,7 @@ void UnnamedFile::append(std::span<const std::byte> bytes) {
         if (n < 0 && errno == EINTR) continue;
         require(n > 0, Exit::kIo, "{}: cannot write {} bytes at offset {} there: {}", folder_.string(), bytes.size(),
                 bytes_, reason_of(n < 0 ? errno : ENOSPC));
-        bytes = bytes.subspan(static_cast<size_t>(n));
+        bytes = bytes.subspan(index(n));
         bytes_ += static_cast<uint64_t>(n);
     }
 }
@@ -47,7 +48,7 @@ void UnnamedFile::read(uint64_t offset, std::span<std::byte> out) const {
         if (n < 0 && errno == EINTR) continue;
         require(n > 0, Exit::kIo, "{}: cannot read back {} bytes: {}", folder_.string(), out.size(),
                 n < 0 ? reason_of(errno) : "they are not there");
-        out = out.subspan(static_cast<size_t>(n));
+        out = out.subspan(index(n));
         offset += static_cast<uint64_t>(n);
     }
 }

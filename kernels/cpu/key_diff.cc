@@ -17,6 +17,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/simd-inl.h"
+#include "runtime/index.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -80,11 +81,11 @@ float key_differences(const HeadKeys& keys, int64_t begin, int64_t end, const ch
     };
     const auto add = [&](int64_t k, float unit) HWY_ATTR {
         for (int64_t e = 0; e < dim; ++e) {
-            float& sum = mean[static_cast<size_t>(e)];
+            float& sum = mean[index(e)];
             sum = std::fma(block.x[e * kKeyBlock + k], unit, sum);
         }
     };
-    const auto length = [&](int64_t k) { return std::sqrt(sums[static_cast<size_t>(k)]); };
+    const auto length = [&](int64_t k) { return std::sqrt(sums[index(k)]); };
     each_block([&](int64_t b, int64_t first, int64_t last) HWY_ATTR {
         block.products(dim, nullptr, sums.data());
         for (int64_t k = first; k < last; ++k) add(k, scores[b + k] = unit_factor(length(k)));
@@ -96,8 +97,7 @@ float key_differences(const HeadKeys& keys, int64_t begin, int64_t end, const ch
         add(0, fresh = unit_factor(length(0)));
     }
     float square = 0;
-    for (int64_t e = 0; e < dim; ++e)
-        square = std::fma(mean[static_cast<size_t>(e)], mean[static_cast<size_t>(e)], square);
+    for (int64_t e = 0; e < dim; ++e) square = std::fma(mean[index(e)], mean[index(e)], square);
     const float of_mean = unit_factor(std::sqrt(square));
     if (staged != nullptr) {  // the block still holds it
         block.products(dim, mean.data(), sums.data());
@@ -106,7 +106,7 @@ float key_differences(const HeadKeys& keys, int64_t begin, int64_t end, const ch
     each_block([&](int64_t b, int64_t first, int64_t last) HWY_ATTR {
         block.products(dim, mean.data(), sums.data());
         for (int64_t k = first; k < last; ++k) {
-            scores[b + k] = difference_score(sums[static_cast<size_t>(k)], scores[b + k], of_mean);
+            scores[b + k] = difference_score(sums[index(k)], scores[b + k], of_mean);
         }
     });
     return fresh;

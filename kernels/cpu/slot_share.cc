@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/cpu/head_slots.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 /// The n-th largest of the keys; n > 0.
 uint64_t nth_largest(std::vector<uint64_t>& keys, int64_t n) {
     std::nth_element(keys.begin(), keys.begin() + (n - 1), keys.end(), std::greater<>());
-    return keys[static_cast<size_t>(n - 1)];
+    return keys[index(n - 1)];
 }
 
 /// Number of entries that each head retains.
@@ -30,8 +31,8 @@ std::vector<int64_t> share_out(const Tensor& keys, const Tensor& rows, const Slo
     int64_t all = 0;
     for (int64_t h = 0; h < heads; ++h) {
         const uint64_t* of_head = row(h);
-        stay[static_cast<size_t>(h)] = n - std::count(of_head, of_head + n, uint64_t{0});
-        all += stay[static_cast<size_t>(h)];
+        stay[index(h)] = n - std::count(of_head, of_head + n, uint64_t{0});
+        all += stay[index(h)];
     }
     const int64_t room = share.tokens - call.reserve;
     if (all <= heads * room) return stay;
@@ -40,7 +41,7 @@ std::vector<int64_t> share_out(const Tensor& keys, const Tensor& rows, const Slo
     std::vector<uint64_t> sorted;
     for (int64_t h = 0; h < heads; ++h) {  // clear what a head retains in any case, so that it is not selected again
         uint64_t* of_head = row(h);
-        int64_t& kept = stay[static_cast<size_t>(h)];
+        int64_t& kept = stay[index(h)];
         const int64_t least = std::min(share.least, std::max<int64_t>(0, kept - rule.recent));
         kept = std::min<int64_t>(kept, rule.recent) + least;
         left -= least;
@@ -56,7 +57,7 @@ std::vector<int64_t> share_out(const Tensor& keys, const Tensor& rows, const Slo
     const uint64_t last = nth_largest(sorted, left);
     const auto count = [&](int64_t h, auto fits) {
         const auto some = std::count_if(row(h), row(h) + candidates, fits);
-        stay[static_cast<size_t>(h)] += some;
+        stay[index(h)] += some;
         left -= some;
     };
     for (int64_t h = 0; h < heads; ++h) count(h, [&](uint64_t key) { return key > last; });
@@ -95,7 +96,7 @@ void slot_share(const SlotKv& kv, const Tensor& tiles, const Tensor& keys, const
     static_cast<int32_t*>(largest.data())[call.owner] = static_cast<int32_t>(most);
     for (int64_t head = 0; head < kv.layout.kv_heads; ++head) {
         HeadSlots h(kv, call.owner, head);
-        const int64_t budget = shared_budget(share, heads, stay[static_cast<size_t>(rule.first_head + head)], all);
+        const int64_t budget = shared_budget(share, heads, stay[index(rule.first_head + head)], all);
         check_tokens("slot_share", budget, h.slots);
         h.budget = static_cast<int32_t>(budget);
         const int64_t used = tiles_for(budget);

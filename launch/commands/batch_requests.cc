@@ -7,6 +7,7 @@
 #include "launch/run/prompt.h"
 #include "launch/run/text_file.h"
 #include "model/files/store/digest.h"
+#include "runtime/index.h"
 #include "runtime/log.h"
 #include "runtime/random.h"
 
@@ -106,7 +107,7 @@ std::vector<BatchLine> parse_batch_lines(std::string_view text, const std::strin
     std::vector<BatchLine> all;
     for (const int64_t i : chosen(static_cast<int64_t>(lines.size()), choice, name, "requests")) {
         if (waiting) waiting();
-        const auto& [line, number] = lines[static_cast<size_t>(i)];
+        const auto& [line, number] = lines[index(i)];
         all.push_back(read_line(line, fmt::format("{}:{}", name, number)));
     }
     return all;

@@ -9,6 +9,7 @@
 #include "launch/run/request.h"
 #include "launch/run/side_by_side.h"
 #include "launch/run/signals.h"
+#include "runtime/index.h"
 #include "runtime/log.h"
 #include "runtime/trace.h"
 
@@ -105,9 +106,9 @@ int BatchRuns::run(const OnBatchDone& done) {
 void BatchRuns::begin(size_t request, int slot, std::vector<int32_t>& round) {
     const Options& o = options_[request];
     const BatchRequest& asked = requests_[request];
-    std::unique_ptr<Chain>& chain = chains_[static_cast<size_t>(slot)];
+    std::unique_ptr<Chain>& chain = chains_[index(slot)];
     chain.reset();
-    texts_[static_cast<size_t>(slot)] = asked.index;
+    texts_[index(slot)] = asked.index;
     rank_group_.phase([&] {
         chain = std::make_unique<Chain>(o, engine_.model(), engine_.proposing(), engine_.device(), costs_, slot);
     });

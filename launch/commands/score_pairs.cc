@@ -20,6 +20,7 @@
 #include "launch/run/signals.h"
 #include "launch/run/text_file.h"
 #include "model/files/json.h"
+#include "runtime/index.h"
 #include "runtime/log.h"
 
 namespace trireme {
@@ -124,7 +125,7 @@ std::vector<Pair> pairs_of_lines(const Options& o, const Engine& engine, const S
     std::vector<Pair> pairs;
     for (const int64_t i : chosen(static_cast<int64_t>(lines.size()), o.choice, o.data, "pairs")) {
         waiting();
-        const auto& [line, number] = lines[static_cast<size_t>(i)];
+        const auto& [line, number] = lines[index(i)];
         const std::string where = fmt::format("{}:{}", o.data, number);
         pairs.push_back(pair_or_error(o, [&, line = line] {
             const Json json = parse_json(line, where);

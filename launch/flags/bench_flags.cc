@@ -4,6 +4,7 @@
 
 #include "launch/flags/flag_groups.h"
 #include "launch/flags/modes.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -89,7 +90,7 @@ FlagGroup bench_flags() {
              [](O& o, const S& s) {
                  o.table = static_cast<Table>(s.one_of({kTables[0], kTables[1], kTables[2], kTables[3], kTables[4]}));
              },
-             [](const O& o) { return std::string(kTables[static_cast<size_t>(o.table)]); }},
+             [](const O& o) { return std::string(kTables[index(o.table)]); }},
             {"require-exact",
              {"--require-exact"},
              kBench,

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "launch/flags/flag_groups.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -130,7 +131,7 @@ FlagGroup eviction_flags() {
                  },
                  [](const O& o) {
                      constexpr std::string_view names[] = {"first", "mean", "sum", "max"};
-                     return std::string(names[static_cast<size_t>(o.eviction.heads)]);
+                     return std::string(names[index(o.eviction.heads)]);
                  }},
                 {"kv-heads-share",
                  {"--kv-heads-share"},

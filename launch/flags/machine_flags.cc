@@ -5,6 +5,7 @@
 
 #include "launch/flags/flag_groups.h"
 #include "runtime/device.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -35,7 +36,7 @@ log::Level level_of(const S& s) {
 }
 std::string show_level(const O& o) {
     constexpr std::array names = {"trace", "debug", "info", "warn", "error", "off"};
-    return names[static_cast<size_t>(o.log_level)];
+    return names[index(o.log_level)];
 }
 
 }  // namespace

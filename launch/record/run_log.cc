@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "offload/stream/transport.h"
+#include "runtime/index.h"
 #include "runtime/trace.h"
 
 namespace trireme {
@@ -74,7 +75,7 @@ void RunLog::text(int64_t text, int64_t sample, int64_t length) {
 
 RunLog::Counters RunLog::count() const {
     Counters now;
-    if (const Transport* transport = engine_->model().view().transport()) now.link = transport->use();
+    if (const Transport* transport = engine_->model().cache().transport()) now.link = transport->use();
     if (ranks_ > 1) now.allreduce_ns = trace::total("all_reduce").ns;
     return now;
 }
@@ -89,7 +90,7 @@ void RunLog::round(std::span<const int32_t> tokens) {
     const Counters counters = count();
     // The first token is sampled from the prompt's logits, before any copy over the link for this text.
     if (first_) counters_ = counters;
-    if (ranks_ > 1 || engine_->model().view().transport() != nullptr) {
+    if (ranks_ > 1 || engine_->model().cache().transport() != nullptr) {
         const LinkUse use = counters.link - counters_.link;
         link_.push_back({rank_, round, static_cast<int64_t>(use.h2d_bytes + use.hidden_h2d_bytes),
                          static_cast<int64_t>(use.d2h_bytes + use.hidden_d2h_bytes), ns(use.h2d_ms), ns(use.d2h_ms),
@@ -107,8 +108,7 @@ void RunLog::checks(const std::vector<std::vector<KeptRound>>& levels, int64_t t
         for (const KeptRound& r : levels[level]) {
             checks_.push_back({mode_, static_cast<int64_t>(level), text < 0 ? text_ : text, r.sample, r.asked,
                                r.proposed, r.accepted, r.length, since_begin(r.begin_ns),
-                               static_cast<int64_t>(r.draft_ns),
-                               static_cast<int64_t>(r.verify_ns)});
+                               static_cast<int64_t>(r.draft_ns), static_cast<int64_t>(r.verify_ns)});
         }
     }
 }
@@ -130,8 +130,8 @@ int64_t RunLog::decode_ns(int64_t text, int64_t sample) const {
 }
 
 void RunLog::begin_spans() {
-    if (rank_ != 0 || has_spans_[static_cast<size_t>(mode_)]) return;
-    has_spans_[static_cast<size_t>(mode_)] = true;
+    if (rank_ != 0 || has_spans_[index(mode_)]) return;
+    has_spans_[index(mode_)] = true;
     // On a GPU each operation would be put between two events of the driver, and graphs would be replayed one by one.
     if (engine_->device().backend() != "cpu" && !traces_) {
         no_spans_ = "a card's operations are timed with --trace alone";
@@ -150,7 +150,7 @@ void RunLog::end_spans() {
     for (const trace::Span& s : trace::spans(spans_from_ns_)) {
         const int64_t stream = name(s.lane), what = name(s.name);
         of_stream.resize(names_.size());
-        if (++of_stream[static_cast<size_t>(stream)] > kMostSpans) {  // --trace keeps more of them
+        if (++of_stream[index(stream)] > kMostSpans) {  // --trace keeps more of them
             ++dropped_;
             continue;
         }

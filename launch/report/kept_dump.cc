@@ -5,12 +5,13 @@
 #include <fmt/ranges.h>
 
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
 
 const SlotKv& slots_of(const Engine& engine) {
-    const SlotKv* kept = engine.model().view().retained();
+    const SlotKv* kept = engine.model().cache().retained();
     check(kept != nullptr, "--kv-dump: the cache does not evict");
     return *kept;
 }
@@ -75,8 +76,8 @@ std::string KeptDump::own_lines(int64_t step) const {
             std::vector<float> scored(n);
             for (size_t s = 0; s < n; ++s) {
                 const int64_t at = row * slots + static_cast<int64_t>(s);
-                kept[static_cast<size_t>(ranks[at])] = tokens[at];
-                scored[static_cast<size_t>(ranks[at])] = scores[at];
+                kept[index(ranks[at])] = tokens[at];
+                scored[index(ranks[at])] = scores[at];
             }
             text += fmt::format(R"({{{}"step":{},"layer":{},"head":{},"kept":[{}],"scores":[{}]}})"
                                 "\n",

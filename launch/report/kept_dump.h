@@ -14,7 +14,7 @@ namespace trireme {
 /// counts tokens after the prompt, or after the turn was read. "kept" are positions in the sequence, the oldest first.
 class KeptDump final : public KvDump {
   public:
-    /// `engine` must have an evicting view. `prompt` is the number of tokens before step 1.
+    /// `engine` must have an evicting cache. `prompt` is the number of tokens before step 1.
     KeptDump(const Engine& engine, const RankGroup& rank_group, int64_t prompt);
 
     /// Call it when turn `number` (from 0) of a conversation has been read. Dumps step 0 of this turn.

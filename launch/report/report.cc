@@ -196,7 +196,7 @@ RankFacts own_facts(const Engine& e, const GenerateStats& stats) {
             .kv_bytes = e.model().kv_bytes(e.model().context()),
             .device_peak_bytes = e.device().peak(Space::kDevice),
             .peak_rss_bytes = peak_rss_bytes(),
-            .host_kv_bytes = e.model().view().facts().memory.host,
+            .host_kv_bytes = e.model().cache().facts().memory.host,
             .h2d_bytes = stats.prefill_link.h2d_bytes + stats.decode_link.h2d_bytes,
             .d2h_bytes = stats.prefill_link.d2h_bytes + stats.decode_link.d2h_bytes,
             .stall_ms = stats.prefill_link.stall_ms + stats.decode_link.stall_ms,

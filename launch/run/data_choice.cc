@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/error.h"
+#include "runtime/index.h"
 #include "runtime/random.h"
 
 namespace trireme {
@@ -21,7 +22,7 @@ std::vector<int64_t> chosen(int64_t n, const DataChoice& choice, std::string_vie
             .sample = static_cast<uint32_t>(i), .round = static_cast<uint32_t>(i >> 32), .purpose = Purpose::kShuffle};
         // Below n - i for every n below 2^53: the product of n - i and 1 - 2^-53 is rounded to less than n - i.
         const auto ahead = static_cast<int64_t>(uniform(*choice.shuffle, key) * static_cast<double>(n - i));
-        std::swap(order[static_cast<size_t>(i)], order[static_cast<size_t>(i + ahead)]);
+        std::swap(order[index(i)], order[index(i + ahead)]);
     }
     return {order.begin() + std::min(n, choice.skip), order.begin() + end};
 }

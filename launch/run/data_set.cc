@@ -8,6 +8,7 @@
 #include "model/files/shown.h"
 #include "model/tokenizer/token_store.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -72,7 +73,7 @@ DataSet from_texts(const fs::path& path, int64_t first, const DataChoice& choice
     const std::vector<int64_t> order = chosen(seen, choice, path.string(), "texts");
     DataSet set;
     for (const int64_t t : order) {
-        set.texts.push_back(std::move(all[static_cast<size_t>(in_order ? t - choice.skip : t)]));
+        set.texts.push_back(std::move(all[index(in_order ? t - choice.skip : t)]));
     }
     return set;
 }

@@ -7,7 +7,7 @@
 #include "launch/run/checkpoint.h"
 #include "model/checkpoint/padded_model.h"
 #include "model/footprint.h"
-#include "offload/window/window_view.h"
+#include "offload/window/window_cache.h"
 #include "runtime/log.h"
 
 namespace trireme {
@@ -19,10 +19,10 @@ WindowShape window_of(int64_t tokens) {
     return {.sinks = kSinks, .recent = tokens - kSinks};
 }
 
-ViewMaker window_view(const LlamaConfig& config, int64_t window) {
+CacheMaker window_cache(const LlamaConfig& config, int64_t window) {
     auto rope = std::make_shared<Rope>(config.rope, config.head_dim);
     return [rope, window](Device& device, Stream& compute, const KvShape& shape, const std::vector<OwnerIndex>&) {
-        return std::make_unique<WindowView>(
+        return std::make_unique<WindowCache>(
             device, compute, shape, window_of(window),
             [rope](std::span<float> out, int64_t positions) { rope->turn(out, positions); });
     };
@@ -86,7 +86,7 @@ MemoryBytes drafting_memory(const LlamaConfig& config, const Shard& shard, std::
     LevelOptions of = options;
     of.context = window + kMaxRows;
     MemoryBytes each = level_work(config, shard, of, backend, threads);
-    each += WindowView::memory_for(one_sequence(kv_shape(config, shard, options)), window_of(window));
+    each += WindowCache::memory_for(one_sequence(kv_shape(config, shard, options)), window_of(window));
     each.device += DraftDistributions::bytes_for(shard, held);
     MemoryBytes all = slots * each;
     if (weights) all.device += Weights::bytes_for(config, shard, *weights);
@@ -105,7 +105,7 @@ void DraftModel::load(Device& device, const Weights& target, Comm& comm, int64_t
         weights_ =
             std::make_unique<Weights>(device, *source_, make_shard(config_, 0, 1), type_.type, Progress{}, ctx_size_);
     }
-    options_.view = window_view((source_ ? *weights_ : target).config(), window_);
+    options_.cache = window_cache((source_ ? *weights_ : target).config(), window_);
     for (int64_t slot = 0; slot < slots; ++slot) {
         levels_.push_back(std::make_unique<Level>(device, source_ ? static_cast<Comm&>(alone_) : comm,
                                                   source_ ? *weights_ : target, options_));

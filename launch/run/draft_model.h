@@ -11,6 +11,7 @@
 #include "launch/flags/options.h"
 #include "launch/run/checkpoint.h"
 #include "model/level.h"
+#include "runtime/index.h"
 
 namespace trireme {
 
@@ -33,7 +34,7 @@ class DraftModel {
     void unload();
 
     /// A level that load() made.
-    Level& level(int slot) { return *levels_[static_cast<size_t>(slot)]; }
+    Level& level(int slot) { return *levels_[index(slot)]; }
     const WeightSource* files() const { return source_.get(); }  // null: the target's own weights
 
   private:

@@ -75,7 +75,7 @@ void Engine::load(const Start& start, const RankGroup& rank_group, int64_t conte
     });
     if (eviction_.evicts() && beside.texts > 1) {
         options.common = 0;      // every sequence retains tokens of its own
-        options.graphs = false;  // ParallelView
+        options.graphs = false;  // ParallelCache
     }
     options.residency.by_layers = proposing_ && proposing_->heavy().evicts();
     const bool scores_text = *start.call.command == Command::kScore && !o.scores_pairs();
@@ -92,7 +92,7 @@ void Engine::load(const Start& start, const RankGroup& rank_group, int64_t conte
                 std::make_unique<Weights>(device(), *checkpoint_.source, make_shard(config, comm.rank(), comm.size()),
                                           type.type, std::ref(progress), longest_context_);
         }
-        if (eviction_.evicts()) options.view = evicting_view(weights_->config(), weights_->shard(), eviction_, comm);
+        if (eviction_.evicts()) options.cache = evicting_cache(weights_->config(), weights_->shard(), eviction_, comm);
         model_ = std::make_unique<Level>(device(), comm, *weights_, options);
         if (proposing_) proposing_->load(device(), *model_, comm, context);
     });

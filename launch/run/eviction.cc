@@ -162,7 +162,7 @@ void plan_evicting(PlanInput& in, const LlamaConfig& config, const Shard& shard,
                    std::string_view backend, int threads) {
     if (!shape.evicts()) return;
     const int64_t rows = std::min(shape.chunk > 0 ? shape.chunk : shape.prompt, in.kv.context);
-    in.work = in.work - FullView::table_memory(in.kv);
+    in.work = in.work - FullCache::table_memory(in.kv);
     in.hidden_on_device = hidden_memory(config, rows, /*on_host=*/false);
     in.prompt_batches = BatchMaker::memory(config.head_dim, kPrefillRows, prefill_batches(rows)) -
                         BatchMaker::memory(config.head_dim, kPrefillRows, 1);

@@ -33,7 +33,7 @@ int64_t prompt_to_load(const Options& options, int64_t prompt_tokens, int64_t lo
 /// sequence; a budget of this size evicts nothing.
 void warn_of_unused_eviction(const Options& options, const EvictionShape& shape, int64_t text);
 
-/// Adds the memory of an evicting view to a plan; does nothing for kFull.
+/// Adds the memory of an evicting cache to a plan; does nothing for kFull.
 void plan_evicting(PlanInput& input, const LlamaConfig& config, const Shard& shard, const EvictionShape& shape,
                    std::string_view backend, int threads);
 /// Adds the memory of an h2o proposer's KV set to a plan, if the chain has one.

@@ -5,6 +5,7 @@
 
 #include "dist/make_comm.h"
 #include "launch/run/outcome.h"
+#include "runtime/index.h"
 #include "runtime/log.h"
 #include "runtime/module.h"
 
@@ -47,8 +48,7 @@ OpenedDevice open_run_device(const Start& start, const RankGroup& rank_group) {
     }
     // The launcher decides which GPU a rank sees. Ranks compare the devices that they opened, to count those per GPU.
     const std::vector<std::string> places = device_places(rank_group.comm(), *opened.device);
-    opened.device->shared_by(
-        static_cast<int>(std::ranges::count(places, places[static_cast<size_t>(rank_group.comm().rank())])));
+    opened.device->shared_by(static_cast<int>(std::ranges::count(places, places[index(rank_group.comm().rank())])));
     return opened;
 }
 

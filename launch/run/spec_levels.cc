@@ -7,7 +7,7 @@
 #include "launch/run/eviction.h"
 #include "model/evicting_kv.h"
 #include "model/footprint.h"
-#include "offload/retrieved/set_view.h"
+#include "offload/retrieved/set_cache.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -66,7 +66,7 @@ std::vector<DraftModel*> SpecLevels::drafts() const {
     return all;
 }
 
-// ~RetrievalSet needs the view that fills the set, and levels that read the set must be destroyed before it.
+// ~RetrievalSet needs the cache that fills the set, and levels that read the set must be destroyed before it.
 SpecLevels::~SpecLevels() {
     unload();
 }
@@ -96,9 +96,9 @@ MemoryBytes SpecLevels::memory(int ranks, std::string_view backend, int threads,
 }
 
 void SpecLevels::load(Device& device, Level& target, Comm& comm, int64_t context) {
-    const int64_t slots = target.view().shape().sequences;
+    const int64_t slots = target.cache().shape().sequences;
     for (DraftModel* model : drafts()) model->load(device, target.weights(), comm, context, slots);
-    // A level has a full view unless its options name another one.
+    // A level has a full cache unless its options name another one.
     RetrievalShape own = retrieval_;
     own.query_columns = target.weights().shard().n_heads * target.config().head_dim;
     for (int64_t slot = 0; slot < slots; ++slot) {
@@ -119,8 +119,8 @@ std::unique_ptr<Level> SpecLevels::set_level(Part part, KvSet& set, Device& devi
     LevelOptions options = options_;
     options.context = context;
     options.name = name_of(part).data();
-    options.view = [&set](Device& on, Stream& compute, const KvShape& shape, const std::vector<OwnerIndex>&) {
-        return std::make_unique<SetView>(on, compute, shape, set);
+    options.cache = [&set](Device& on, Stream& compute, const KvShape& shape, const std::vector<OwnerIndex>&) {
+        return std::make_unique<SetCache>(on, compute, shape, set);
     };
     return std::make_unique<Level>(device, comm, target.weights(), options);
 }

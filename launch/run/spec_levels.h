@@ -47,7 +47,7 @@ class SpecLevels {
     const WeightSource* draft_files() const { return draft_ ? draft_->files() : nullptr; }
     /// The retrieved set of sequence 0; null: no chain retrieves, or nothing is loaded.
     RetrievalSet* retrieved() const { return slots_.empty() ? nullptr : slots_[0].retrieved.get(); }
-    /// The KV sets of sequence 0 that the target's view fills and levels here attend, with their names in snapshots.
+    /// The KV sets of sequence 0 that the target's cache fills and levels here attend, with their names in snapshots.
     /// Null: no chain uses the set.
     std::vector<std::pair<const char*, KvSet*>> sets() const {
         return {{"retrieved", retrieved()}, {"heavy", slots_.empty() ? nullptr : slots_[0].heavy.get()}};

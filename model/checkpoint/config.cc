@@ -10,6 +10,7 @@
 #include "model/files/limits.h"
 #include "model/files/shown.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 #include "runtime/log.h"
 
 namespace trireme {
@@ -64,7 +65,7 @@ void read_windows(LlamaConfig& c, const Json& json, const Keys& keys, std::strin
     std::vector<bool> windowed(static_cast<size_t>(c.n_layers), windows == Windows::kAll);
     if (windows == Windows::kByLayer) {
         const int64_t full = keys.integer("max_window_layers").value_or(28);
-        for (int64_t l = 0; l < c.n_layers; ++l) windowed[static_cast<size_t>(l)] = l >= full;
+        for (int64_t l = 0; l < c.n_layers; ++l) windowed[index(l)] = l >= full;
     }
     if (types != nullptr && windows != Windows::kAll) windowed = read_layer_types(*types, c.n_layers, what);
     if (window != 0) check_range<int64_t>(window, 1, limits::kContext, "'sliding_window'", what);

@@ -8,6 +8,7 @@
 
 #include "model/checkpoint/config.h"
 #include "model/files/stored_type.h"
+#include "runtime/index.h"
 #include "runtime/tensor.h"
 
 namespace trireme {
@@ -39,7 +40,7 @@ class TensorProblems {
 /// The type that most elements have; f16 if that is quantised.
 class NaturalType {
   public:
-    void add(StoredType type, int64_t elements) { elements_[static_cast<size_t>(type)] += elements; }
+    void add(StoredType type, int64_t elements) { elements_[index(type)] += elements; }
     DType get() const;
 
   private:

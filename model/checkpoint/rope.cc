@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -111,7 +112,7 @@ RopeTable rope_table(const RopeConfig& rope, int64_t head_dim, int64_t length) {
 
 std::string_view name_of(RopeScaling scaling) {
     constexpr std::string_view names[] = {"none", "linear", "dynamic", "yarn", "llama3", "longrope"};
-    return names[static_cast<size_t>(scaling)];
+    return names[index(scaling)];
 }
 
 Rope::Rope(const RopeConfig& config, int64_t head_dim) : config_(config), head_dim_(head_dim) {

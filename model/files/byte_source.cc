@@ -10,6 +10,7 @@
 #include "model/files/checked.h"
 #include "model/files/shown.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 #include "runtime/rename_file.h"
 
 namespace trireme {
@@ -71,7 +72,7 @@ class FileSource final : public ByteSource {
             require(n > 0, Exit::kIo, "{}: the file was cut to {} bytes while it was read (it had {})", name(), offset,
                     size());
             offset += static_cast<uint64_t>(n);
-            out = out.subspan(static_cast<size_t>(n));
+            out = out.subspan(index(n));
         }
     }
 

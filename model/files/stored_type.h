@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "runtime/dtype.h"
+#include "runtime/index.h"
 
 namespace trireme {
 
@@ -48,7 +49,7 @@ constexpr BlockLayout layout_of(StoredType t) {
 constexpr std::string_view name_of(StoredType t) {
     constexpr std::string_view names[] = {"F32",  "F16",  "BF16", "Q4_0", "Q4_1", "Q5_0",
                                           "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"};
-    return names[static_cast<size_t>(t)];
+    return names[index(t)];
 }
 
 constexpr bool is_quantised(StoredType t) {

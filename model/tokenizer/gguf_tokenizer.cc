@@ -10,6 +10,7 @@
 #include "model/tokenizer/spm_tokenizer.h"
 #include "model/tokenizer/utf8.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 #include "runtime/log.h"
 
 namespace trireme {
@@ -143,7 +144,7 @@ TextIds ids_by_text(const GgufTokenizer& gguf) {
 std::vector<bool> apart_of(const TokenTable& table) {
     std::vector<bool> apart(table.pieces.size());
     for (const AddedToken& token : table.added)
-        apart[static_cast<size_t>(token.id)] = bytes_from_byte_level(token.text) != token.text;
+        apart[index(token.id)] = bytes_from_byte_level(token.text) != token.text;
     return apart;
 }
 
@@ -159,7 +160,7 @@ PairTable merges_of(const GgufTokenizer& gguf, const TextIds& ids, const std::ve
             const auto found = ids.find(token);
             require(found != ids.end(), Exit::kData,
                     "{}: merge {} needs the token '{}', which is not in the vocabulary", gguf.what, rank, shown(token));
-            require(!apart[static_cast<size_t>(found->second)], Exit::kData,
+            require(!apart[index(found->second)], Exit::kData,
                     "{}: merge {} needs the token '{}', whose type says that its letters are no bytes", gguf.what, rank,
                     shown(token));
             return found->second;
@@ -192,7 +193,7 @@ std::unique_ptr<Tokenizer> make_bpe(const GgufTokenizer& gguf) {
         table.pieces[i] = bytes.value_or(gguf.tokens[i]);
         if (bytes && !bytes->empty() && !apart[i]) parts.ids.emplace(*bytes, static_cast<int32_t>(i));
     }
-    for (const AddedToken& token : table.added) table.pieces[static_cast<size_t>(token.id)] = token.text;
+    for (const AddedToken& token : table.added) table.pieces[index(token.id)] = token.text;
     parts.byte_ids.fill(-1);
     for (size_t byte = 0; byte < parts.byte_ids.size(); ++byte) {
         const auto found = parts.ids.find(std::string(1, static_cast<char>(static_cast<uint8_t>(byte))));

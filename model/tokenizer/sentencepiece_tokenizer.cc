@@ -12,6 +12,7 @@
 #include "model/tokenizer/token_table.h"
 #include "model/tokenizer/utf8.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -29,7 +30,7 @@ class SentencePieceTokenizer final : public TableTokenizer {
         : TableTokenizer(std::move(table)) {
         for (size_t i = 0; i < model.pieces.size(); ++i) {
             if (model.pieces[i].type == SpmPieceType::kByte)
-                byte_ids_[static_cast<size_t>(byte_of_piece(model.pieces[i].text))] = static_cast<int32_t>(i);
+                byte_ids_[index(byte_of_piece(model.pieces[i].text))] = static_cast<int32_t>(i);
             // A text may be cut here only if the library does not rewrite it first.
             if (model.charsmap.empty() && !model.remove_extra_whitespaces) cuts_.add_token(model.pieces[i].text);
         }

@@ -6,6 +6,7 @@
 
 #include "model/tokenizer/byte_level.h"
 #include "model/tokenizer/utf8.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -36,7 +37,7 @@ SpmTokenizer::SpmTokenizer(TokenTable table, const std::vector<SpmPiece>& pieces
     for (size_t i = 0; i < pieces.size(); ++i) {
         const SpmPiece& piece = pieces[i];
         const auto id = static_cast<int32_t>(i);
-        if (piece.type == SpmPieceType::kByte) byte_ids_[static_cast<size_t>(byte_of_piece(piece.text))] = id;
+        if (piece.type == SpmPieceType::kByte) byte_ids_[index(byte_of_piece(piece.text))] = id;
         if (piece.type == SpmPieceType::kUserDefined && piece.text.find(kSpmSpace) != std::string::npos) {
             user_defined.emplace_back();
             user_defined.back().text = piece.text;
@@ -80,7 +81,7 @@ void SpmTokenizer::encode_escaped(std::string_view text, Merger& merger, std::ve
         if (left.size + right.size > longest_) return std::nullopt;
         const auto found = ids_.find(text.substr(left.begin, left.size + right.size));
         if (found == ids_.end()) return std::nullopt;
-        return Join{ranks_[static_cast<size_t>(found->second)], found->second};
+        return Join{ranks_[index(found->second)], found->second};
     });
     merger.for_each([&](const Symbol& symbol) {
         if (symbol.id >= 0 && symbol.id != kNoPiece) return ids.push_back(symbol.id);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/error.h"
+#include "runtime/index.h"
 #include "runtime/log.h"
 
 namespace trireme {
@@ -38,8 +39,8 @@ TableTokenizer::TableTokenizer(TokenTable table)
     std::vector<AddedToken> raw;
     for (const AddedToken& token : table_.added) {
         check(in_vocab(token.id), "added token {} is not in [0, {})", token.id, vocab());
-        is_added_[static_cast<size_t>(token.id)] = true;
-        is_special_[static_cast<size_t>(token.id)] = token.special;
+        is_added_[index(token.id)] = true;
+        is_special_[index(token.id)] = token.special;
         if (!token.normalized) raw.push_back(token);
     }
     matcher_ = TokenMatcher(std::move(raw));
@@ -74,7 +75,7 @@ LeftOut TableTokenizer::left_out(std::string_view text) const {
 
 std::string TableTokenizer::piece(int32_t id) const {
     require(id >= 0, Exit::kData, "token id {} is negative", id);
-    return id < vocab() ? table_.pieces[static_cast<size_t>(id)] : std::string();
+    return id < vocab() ? table_.pieces[index(id)] : std::string();
 }
 
 std::string TableTokenizer::decode(std::span<const int32_t> ids) const {
@@ -90,7 +91,7 @@ std::string TableTokenizer::decode(std::span<const int32_t> ids) const {
 }
 
 bool TableTokenizer::is_special(int32_t id) const {
-    return id >= 0 && id < vocab() && is_special_[static_cast<size_t>(id)];
+    return id >= 0 && id < vocab() && is_special_[index(id)];
 }
 
 }  // namespace trireme

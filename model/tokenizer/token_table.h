@@ -9,6 +9,7 @@
 
 #include "model/tokenizer/token_matcher.h"
 #include "model/tokenizer/tokenizer.h"
+#include "runtime/index.h"
 
 namespace trireme {
 
@@ -63,7 +64,7 @@ class TableTokenizer : public Tokenizer {
     virtual LeftOut left_out_of_plain(std::string_view) const { return {}; }
 
   private:
-    bool is_added(int32_t id) const { return id >= 0 && id < vocab() && is_added_[static_cast<size_t>(id)]; }
+    bool is_added(int32_t id) const { return id >= 0 && id < vocab() && is_added_[index(id)]; }
 
     TokenTable table_;
     TokenMatcher matcher_;          // finds added tokens in the raw text

@@ -11,6 +11,7 @@
 #include "model/tokenizer/json_parts.h"
 #include "model/tokenizer/utf8.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 #include "runtime/log.h"
 
 namespace trireme {
@@ -194,13 +195,13 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view text, const std:
     table.pieces.resize(static_cast<size_t>(vocab));
     size_t bytes = 0;
     for (const auto& [token, id] : by_text) {
-        std::string& piece = table.pieces[static_cast<size_t>(id)];
+        std::string& piece = table.pieces[index(id)];
         piece = piece_of(token, parts.byte_level, decoder);
         bytes += piece.size();
         require(bytes <= kJsonBytes, Exit::kData, "{}: decoder: the vocabulary becomes more than {} bytes", what,
                 kJsonBytes);
     }
-    for (const AddedToken& token : table.added) table.pieces[static_cast<size_t>(token.id)] = token.text;
+    for (const AddedToken& token : table.added) table.pieces[index(token.id)] = token.text;
 
     parts.merges = read_merges(model, by_text);
     parts.ignore_merges = model.flag("ignore_merges", false);

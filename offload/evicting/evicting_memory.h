@@ -1,18 +1,18 @@
 #pragma once
-/// EvictingMemory: the tensors in an EvictingView's device memory, and their sizes.
+/// EvictingMemory: the tensors in an EvictingCache's device memory, and their sizes.
 
 #include <cstdint>
 #include <vector>
 
 #include "kernels/slots.h"
+#include "offload/cache.h"
 #include "offload/evicting/eviction_shape.h"
 #include "offload/evicting/kv_readers.h"
 #include "offload/evicting/wanted_tensors.h"
-#include "offload/view.h"
 
 namespace trireme {
 
-/// Tensors that hold nothing between a forward, prefill or eviction and the next one, and constants. The views of
+/// Tensors that hold nothing between a forward, prefill or eviction and the next one, and constants. The caches of
 /// several sequences share them. A call (SlotCall) puts an owner's retained and fresh tokens, its entries, into one
 /// place of this memory. n: the most entries of a call. Owners whose entries are needed at the same time have different
 /// places (KvReaders::place). For re-scoring, `turns` are rotations, `turned` are rotated queries, and `unused` is

@@ -1,5 +1,5 @@
 #pragma once
-/// EvictingModel: model-dependent inputs of KV cache eviction on one rank, for EvictingView and HeavySet. Supplied by
+/// EvictingModel: model-dependent inputs of KV cache eviction on one rank, for EvictingCache and HeavySet. Supplied by
 /// model/evicting_kv.cc.
 
 #include <cstdint>

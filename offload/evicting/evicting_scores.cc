@@ -1,26 +1,26 @@
-/// Scores of an EvictingView: the attention that tokens have received, summed and pooled, and the choice that follows.
+/// Scores of an EvictingCache: the attention that tokens have received, summed and pooled, and the choice that follows.
 
 #include <algorithm>
 
-#include "offload/evicting/evicting_view.h"
+#include "offload/evicting/evicting_cache.h"
 
 namespace trireme {
 
 /// Clears the sums of a layer's query heads for `entries` entries.
-void EvictingView::clear_sums(int64_t entries) {
+void EvictingCache::clear_sums(int64_t entries) {
     const Shape all{model_.readers.heads(), entries};
     compute_.copy(Tensor(m_.sums.data(), DType::kF32, all), Tensor(m_.zeros.data(), DType::kF32, all));
 }
 
 /// Adds the attention that these rows give to the call's entries.
-void EvictingView::count(Kernels& op, const Tensor& q, const Tensor& totals, const LayerKv& kv, const RowsView& rows) {
+void EvictingCache::count(Kernels& op, const Tensor& q, const Tensor& totals, const LayerKv& kv, const RowsView& rows) {
     const Tensor sums(m_.sums.data(), DType::kF32, {model_.readers.heads(), call_.entries()});
     op.key_weights(sums, q, totals, kv, kv_of_head_, rows);
 }
 
 /// Combines the attention that a layer's query heads gave to the call's entries with that of the owner's earlier
 /// readers (pool_of).
-void EvictingView::pool_sums(Kernels& op, LayerIndex layer) {
+void EvictingCache::pool_sums(Kernels& op, LayerIndex layer) {
     const int64_t n = call_.entries(), kv_heads = m_.kv.layout.kv_heads;
     const Tensor to = m_.weights_of(place_of(model_.readers[layer].owner), n);
     op.pool_weights(Tensor(to.data(), DType::kF32, {1, kv_heads, n}),
@@ -29,15 +29,15 @@ void EvictingView::pool_sums(Kernels& op, LayerIndex layer) {
 }
 
 /// The owner's heads choose once a prompt's keys and values are final and every row of every reader has attended them.
-void EvictingView::evict_when_complete(Kernels& op, OwnerIndex owner) {
+void EvictingCache::evict_when_complete(Kernels& op, OwnerIndex owner) {
     const OwnerProgress& so_far = progress_[owner.at()];
     if (!so_far.written || so_far.readers_left > 0) return;
     score_and_choose(op, place_of(owner), call_of(owner), shape_.rule(), shape_.attentive());
 }
 
 /// `weighed`: the entries have received attention in this call.
-void EvictingView::score_and_choose(Kernels& op, int64_t place, const SlotCall& call, const SlotRule& rule,
-                                    bool weighed) {
+void EvictingCache::score_and_choose(Kernels& op, int64_t place, const SlotCall& call, const SlotRule& rule,
+                                     bool weighed) {
     const int64_t n = call.entries(), kv_heads = m_.kv.layout.kv_heads;
     const LayerKv entries = m_.entries(place);
     const Tensor order = m_.order_of(place), weights = weighed ? m_.weights_of(place, n) : Tensor();
@@ -51,8 +51,8 @@ void EvictingView::score_and_choose(Kernels& op, int64_t place, const SlotCall& 
 }
 
 /// Divides the slots among the heads of all ranks, alike on every rank, and gives this rank's heads theirs.
-void EvictingView::share_slots(Kernels& op, int64_t place, const Tensor& scores, const SlotRule& rule,
-                               const SlotCall& call) {
+void EvictingCache::share_slots(Kernels& op, int64_t place, const Tensor& scores, const SlotRule& rule,
+                                const SlotCall& call) {
     const int64_t n = call.entries(), kv_heads = m_.kv.layout.kv_heads;
     const auto rows = [&](int64_t first, int64_t count) {
         return Tensor(static_cast<int64_t*>(m_.all_keys.data()) + first * n, DType::kI64, {count, n});
@@ -65,7 +65,7 @@ void EvictingView::share_slots(Kernels& op, int64_t place, const Tensor& scores,
 }
 
 /// If heads share slots, reads the largest budget to the host. Blocks until the call is over.
-void EvictingView::read_largest() {
+void EvictingCache::read_largest() {
     if (!shape_.shares()) return;
     const HostTensor host = largest_.tensor(DType::kI32, m_.largest.shape());
     compute_.copy(host, m_.largest);
@@ -76,7 +76,7 @@ void EvictingView::read_largest() {
 
 /// Re-scores each retained token by the attention of the most recent queries, in the call that has begun. The queries
 /// were rotated for their positions then; if positions roll, their tokens may have other positions now.
-void EvictingView::rescore(Kernels& op, const SlotRule& rule) {
+void EvictingCache::rescore(Kernels& op, const SlotRule& rule) {
     const int64_t text = length(0), kept = call_.cached, dim = m_.kv.layout.head_dim;
     const int64_t n = std::min(shape_.observe, kept);
     if (shape_.rolling) {
@@ -103,7 +103,7 @@ void EvictingView::rescore(Kernels& op, const SlotRule& rule) {
 }
 
 /// Adds the attention that the n most recent queries of a layer give to the retained tokens of its owner.
-void EvictingView::count_recent(Kernels& op, LayerIndex layer, int64_t n) {
+void EvictingCache::count_recent(Kernels& op, LayerIndex layer, int64_t n) {
     const int64_t text = length(0), kept = call_.cached, dim = m_.kv.layout.head_dim;
     const LayerKv kv = m_.entries(place_of(model_.readers[layer].owner));
     const Tensor& slots = model_.readers[layer].strict ? m_.before_rows : m_.slots_of_rows;

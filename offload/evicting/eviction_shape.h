@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "kernels/slots.h"
+#include "offload/cache.h"
 #include "offload/evicting/policies.h"
-#include "offload/view.h"
 #include "runtime/archive.h"
 #include "runtime/memory_bytes.h"
 

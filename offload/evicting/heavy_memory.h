@@ -14,7 +14,7 @@ namespace trireme {
 /// n: tokens of the context. A call is an attention over the slots of owners_together() owners. counted: the number of
 /// layers whose attention counts for the tokens of the owner that they read.
 struct HeavyMemory {
-    SlotKv kv;                        // staged rows: the full view's
+    SlotKv kv;                        // staged rows: the full cache's
     Tensor tiles;                     // u8: the tiles of all heads
     Tensor shares, kv_of_head;        // f32 [heads], i32 [heads of a call]
     Tensor queries, out;              // f32 [kMaxRows, counted * columns], [1, columns of a call]

@@ -6,6 +6,7 @@
 #include "offload/evicting/slot_layer.h"
 #include "offload/upload.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -28,7 +29,7 @@ int64_t HeavySet::exchanged(const KvShape& kv, const EvictionShape& s) {
     return std::max(kv.owner_layers * (slots_of(s) + 1), kv.context);
 }
 
-HeavySet::HeavySet(Device& device, Stream& compute, FullView& full, const EvictionShape& s, EvictingModel model,
+HeavySet::HeavySet(Device& device, Stream& compute, FullCache& full, const EvictionShape& s, EvictingModel model,
                    int64_t sequence)
     : kv_(one_sequence(full.shape())),
       sequence_(sequence),
@@ -72,7 +73,7 @@ void HeavySet::put_together() {
     for (int64_t number = 0; number < readers.most(); ++number) {
         for (OwnerIndex owner; owner.i < readers.owners(); ++owner) {
             if (number >= static_cast<int64_t>(readers.of(owner).size())) continue;
-            const LayerIndex layer = readers.of(owner)[static_cast<size_t>(number)];
+            const LayerIndex layer = readers.of(owner)[index(number)];
             if (!counts(shape_, readers, layer)) continue;
             places_[layer.at()] = place;
             const Run mine = {.first = owner,
@@ -104,10 +105,10 @@ void HeavySet::upload(Device& device) {
     fill.operator()<int32_t>(m_.kv.budgets, most);
     fill.operator()<int32_t>(m_.kv.counts, zero);
     fill.operator()<float>(m_.zeros, [](int64_t, int64_t) { return 0.0F; });
-    fill.operator()<float>(m_.shares, [&](int64_t r, int64_t) { return model_.shares[static_cast<size_t>(r)]; });
+    fill.operator()<float>(m_.shares, [&](int64_t r, int64_t) { return model_.shares[index(r)]; });
     fill.operator()<int32_t>(m_.kv_of_head, [&](int64_t r, int64_t) {
         const int64_t owner = r / model_.readers.heads(), head = r % model_.readers.heads();
-        return static_cast<int32_t>(owner * kv_.layout.kv_heads) + model_.kv_of_head[static_cast<size_t>(head)];
+        return static_cast<int32_t>(owner * kv_.layout.kv_heads) + model_.kv_of_head[index(head)];
     });
     fill.operator()<int32_t>(m_.numbers, [](int64_t r, int64_t) { return static_cast<int32_t>(r); });
     // A step's row follows all slots that a head may have; in heads with fewer, LayerKv::counts applies.
@@ -126,7 +127,7 @@ void HeavySet::taken_over() {
     followed_ = true;
 }
 
-// Begins a forward of the full view, or a prefill.
+// Begins a forward of the full cache, or a prefill.
 void HeavySet::begin(int64_t, int64_t tokens) {
     prefill_ = tokens != full_.length(sequence_);
     if (!prefill_) return;
@@ -267,7 +268,7 @@ void HeavySet::step(Kernels& op, int32_t row, int64_t token) {
     op.slot_step(kv, m_.pooled, shape_.rule(), token);
 }
 
-// Both sets work on the stream of their view.
+// Both sets work on the stream of their cache.
 void HeavySet::forked(const KvObserver& from) {
     const auto& other = static_cast<const HeavySet&>(from);
     check(!other.moved_ && !other.behind_, "heavy hitters: a sequence forks after tokens that follow its prompt");

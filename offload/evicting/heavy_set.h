@@ -1,5 +1,5 @@
 #pragma once
-/// HeavySet: the heavy hitters of a full view (H2O, arXiv 2306.14048), which a proposing level attends (--spec h2o).
+/// HeavySet: the heavy hitters of a full cache (H2O, arXiv 2306.14048), which a proposing level attends (--spec h2o).
 /// For every KV head it holds copies of some tokens, chosen by the attention of the full model's own queries. The full
 /// model verifies what is proposed, so a bad choice loses nothing.
 
@@ -10,22 +10,22 @@
 #include "offload/evicting/evicting_model.h"
 #include "offload/evicting/eviction_shape.h"
 #include "offload/evicting/heavy_memory.h"
-#include "offload/full/full_view.h"
+#include "offload/full/full_cache.h"
 #include "offload/retrieved/kv_set.h"
 
 namespace trireme {
 
-/// The set holds what an EvictingView of policy h2o would retain if it received, token by token, the queries, keys and
+/// The set holds what an EvictingCache of policy h2o would retain if it received, token by token, the queries, keys and
 /// values of the full model. A prompt's scores are summed as its rows are attended, layer by layer. When all readers of
-/// an owner are done, each of its heads chooses from the full view's tiles. A row that the full view commits takes its
-/// slot with the bits that were staged; other rows have no effect. Positions are true positions. Of one of
-/// the view's sequences.
+/// an owner are done, each of its heads chooses from the full cache's tiles. A row that the full cache commits takes
+/// its slot with the bits that were staged; other rows have no effect. Positions are true positions. Of one of the
+/// cache's sequences.
 class HeavySet final : public KvObserver, public KvSet {
   public:
     /// Follows this sequence of `full` until destruction. All work is enqueued on `compute`, the stream of `full`,
     /// whose prefills must go layer by layer. shape.returns: the sequence may be truncated to its prompt. Errors:
     /// Exit::kOs.
-    HeavySet(Device& device, Stream& compute, FullView& full, const EvictionShape& shape, EvictingModel model,
+    HeavySet(Device& device, Stream& compute, FullCache& full, const EvictionShape& shape, EvictingModel model,
              int64_t sequence = 0);
     ~HeavySet() override;
     static MemoryBytes memory_for(const KvShape& kv, const EvictionShape& shape, const KvReaders& readers) {
@@ -58,7 +58,7 @@ class HeavySet final : public KvObserver, public KvSet {
     void attended(Kernels& op, OwnerIndex owner, const LayerKv& kv, const AttentionCall& call) override;
     void wrote(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, int64_t first, int64_t n) override;
     void kept(Kernels& op, int64_t sequence, int64_t first, std::span<const int32_t> rows) override;
-    /// `from`: the HeavySet of another sequence of the same view, with the same shape.
+    /// `from`: the HeavySet of another sequence of the same cache, with the same shape.
     void forked(const KvObserver& from) override;
     void truncated(int64_t sequence, int64_t n) override;
     void prefilled(int64_t sequence) override;
@@ -90,7 +90,7 @@ class HeavySet final : public KvObserver, public KvSet {
     int64_t sequence_;  // in `full_`
     EvictionShape shape_;
     EvictingModel model_;
-    FullView& full_;
+    FullCache& full_;
     Stream& compute_;
     int64_t together_;  // owners of one attention
     Arena<Space::kDevice> device_;

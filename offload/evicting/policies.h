@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "kernels/slot_rule.h"
+#include "runtime/index.h"
 
 namespace trireme {
 
@@ -83,7 +84,7 @@ inline constexpr std::array kPolicies = {
 static_assert(kPolicies.size() == static_cast<size_t>(KvPolicy::kKeyDiff) + 1, "a row for each policy, in order");
 
 constexpr const PolicyRow& row_of(KvPolicy policy) {
-    return kPolicies[static_cast<size_t>(policy)];
+    return kPolicies[index(policy)];
 }
 constexpr std::string_view name_of(KvPolicy policy) {
     return row_of(policy).name;

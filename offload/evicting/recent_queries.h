@@ -1,5 +1,5 @@
 #pragma once
-/// RecentQueries: the queries of a sequence's most recent tokens, in every layer. EvictingView re-scores retained
+/// RecentQueries: the queries of a sequence's most recent tokens, in every layer. EvictingCache re-scores retained
 /// tokens with them during decoding (policies snapkv, pyramidkv, adakv).
 
 #include <array>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "offload/full/full_view.h"
+#include "offload/full/full_cache.h"
 #include "offload/retrieved/retrieval_shape.h"
 
 namespace trireme {
@@ -34,7 +34,7 @@ struct PlanInput {
     MemoryBytes hidden_on_device = {}, hidden_on_host = {};
     MemoryBytes prompt_batches = {};
     RetrievalShape retrieval = {};  // what the middle level of a chain sees (TriForce); each sequence has a set
-    std::optional<MemoryBytes> evicting = {};  // an evicting view, instead of tiles of all tokens
+    std::optional<MemoryBytes> evicting = {};  // an evicting cache, instead of tiles of all tokens
     std::optional<MemoryBytes> heavy = {};     // heavy hitters of all tokens, for levels that propose
     MemoryBytes proposing = {};  // levels that propose: weights, windows, activations, without retrieval sets
 };

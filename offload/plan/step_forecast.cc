@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -92,8 +93,7 @@ StepForecast forecast(const PlanInput& in, const Plan& plan, const Machine& m, i
             if (fetched && !run->held()) turn -= spans.size();
             for (const int64_t tiles : spans) {
                 const double bytes = tokens_bytes(in, tiles * kTileTokens);
-                double& free =
-                    run->held() ? frame_free[static_cast<size_t>(run->frame)] : slot_free[turn++ % slot_free.size()];
+                double& free = run->held() ? frame_free[index(run->frame)] : slot_free[turn++ % slot_free.size()];
                 if (!fetched) {
                     const double copy = m.link_us * 1e-3 + ms(bytes, m.link_gbps);
                     link = std::max(link, free) + copy;

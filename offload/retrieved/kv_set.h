@@ -1,10 +1,10 @@
 #pragma once
-/// KvSet: copies of some of a sequence's keys and values, which an observer of the full view keeps up to date. A
-/// proposing level, the reader, attends them alone (SetView).
+/// KvSet: copies of some of a sequence's keys and values, which an observer of the full cache keeps up to date. A
+/// proposing level, the reader, attends them alone (SetCache).
 
 #include <cstdint>
 
-#include "offload/view.h"
+#include "offload/cache.h"
 #include "runtime/stream.h"
 
 namespace trireme {
@@ -21,12 +21,12 @@ class KvSet {
     virtual int64_t most_slots() const = 0;
     /// The most tokens that attention sees (CacheFacts::visible).
     virtual int64_t visible() const { return INT64_MAX; }
-    /// An owner's tiles in the set, with the tables that attention requires; the staged rows are the full view's.
+    /// An owner's tiles in the set, with the tables that attention requires; the staged rows are the full cache's.
     virtual LayerKv layer(OwnerIndex owner) const = 0;
 
     /// Called when a reader has adopted the set's length; it may read the set from now on.
     virtual void taken_over() = 0;
-    /// Serialises the set. The full view that it follows must have no staged rows.
+    /// Serialises the set. The full cache that it follows must have no staged rows.
     virtual void state(Archive& ar) = 0;
 
     /// To be called before the reader enqueues work that reads the set on its stream `reader`: makes that work wait for

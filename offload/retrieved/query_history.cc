@@ -5,6 +5,7 @@
 
 #include "kernels/kv.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -77,7 +78,7 @@ void QueryHistory::kept(Kernels& op, std::span<const int32_t> rows) {
     auto* from = static_cast<int32_t*>(list.host.data());
     for (int64_t i = 0; i < count_; ++i) {
         const int64_t place = i + static_cast<int64_t>(rows.size());  // index in the concatenation
-        from[i] = static_cast<int32_t>(place < count_ ? place : count_ + rows[static_cast<size_t>(place - count_)]);
+        from[i] = static_cast<int32_t>(place < count_ ? place : count_ + rows[index(place - count_)]);
     }
     compute_.upload(list.device, list.host);
     for (const Tensor& queries : queries_) {

@@ -27,7 +27,7 @@ MemoryBytes RetrievalSet::own_memory() const {
     return alone.memory(kv_) - KeptLists::memory();
 }
 
-RetrievalSet::RetrievalSet(Device& device, Stream& compute, FullView& full, const RetrievalShape& shape,
+RetrievalSet::RetrievalSet(Device& device, Stream& compute, FullCache& full, const RetrievalShape& shape,
                            int64_t sequence)
     : shape_(checked(shape)),
       kv_(one_sequence(full.shape())),
@@ -138,7 +138,7 @@ void RetrievalSet::send(const ChunkPick& pick) {
     s.free = compute_.record();
 }
 
-// Begins a forward of the full view. Recorded graphs always select and gather: nothing, if `pick` has no tokens.
+// Begins a forward of the full cache. Recorded graphs always select and gather: nothing, if `pick` has no tokens.
 void RetrievalSet::begin(int64_t, int64_t tokens) {
     reading_prompt_ = tokens != tokens_;
     const bool due = shape_.every != RetrievalShape::kNever && chooses_ && ++since_ >= shape_.every;
@@ -210,7 +210,7 @@ void RetrievalSet::prefilled(int64_t) {
     ready_ = compute_.record();
 }
 
-// Both sets work on the stream of their view.
+// Both sets work on the stream of their cache.
 void RetrievalSet::forked(const KvObserver& from) {
     const auto& other = static_cast<const RetrievalSet&>(from);
     compute_.wait(read_);

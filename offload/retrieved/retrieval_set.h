@@ -1,14 +1,14 @@
 #pragma once
-/// RetrievalSet: the tokens of a full view that a proposing level attends (--spec retrieval, triforce): chunks that a
+/// RetrievalSet: the tokens of a full cache that a proposing level attends (--spec retrieval, triforce): chunks that a
 /// query selects, and the most recent tokens (TriForce, arXiv 2404.11912, section 4.1). Their keys and values are
-/// copied while the full view attends its tiles, so that selecting costs no traffic of its own.
+/// copied while the full cache attends its tiles, so that selecting costs no traffic of its own.
 
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "offload/full/full_view.h"
+#include "offload/full/full_cache.h"
 #include "offload/kept_lists.h"
 #include "offload/retrieved/kv_set.h"
 #include "offload/retrieved/query_history.h"
@@ -19,13 +19,13 @@ namespace trireme {
 
 /// Selects at the end of a prefill with the query of the prompt's last token. Later it selects with that of a decode
 /// forward's first row, or with the mean of that query and those of tokens committed before it. A layer selects before
-/// its tiles pass. Tokens that are committed later are appended with the full view's bits. If several layers read an
-/// owner's keys, the first one's query selects. Of one of the view's sequences.
+/// its tiles pass. Tokens that are committed later are appended with the full cache's bits. If several layers read an
+/// owner's keys, the first one's query selects. Of one of the cache's sequences.
 class RetrievalSet final : public KvObserver, public KvSet {
   public:
     /// Follows this sequence of `full` until destruction. All work is enqueued on `compute`, the stream of `full`.
     /// Errors: Exit::kOs.
-    RetrievalSet(Device& device, Stream& compute, FullView& full, const RetrievalShape& shape, int64_t sequence = 0);
+    RetrievalSet(Device& device, Stream& compute, FullCache& full, const RetrievalShape& shape, int64_t sequence = 0);
     ~RetrievalSet() override;
 
     const RetrievalShape& shape() const { return shape_; }
@@ -66,7 +66,7 @@ class RetrievalSet final : public KvObserver, public KvSet {
     void passing(Kernels& op, OwnerIndex owner, const LayerKv& kv, const TileRange& part) override;
     void complete(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, const TileRange& tiles) override;
     void kept(Kernels& op, int64_t sequence, int64_t first, std::span<const int32_t> rows) override;
-    /// `from`: the RetrievalSet of another sequence of the same view, with the same shape.
+    /// `from`: the RetrievalSet of another sequence of the same cache, with the same shape.
     void forked(const KvObserver& from) override;
     void truncated(int64_t sequence, int64_t n) override;
     void prefilled(int64_t sequence) override;
@@ -86,7 +86,7 @@ class RetrievalSet final : public KvObserver, public KvSet {
     RetrievalShape shape_;
     KvShape kv_;        // of the sequence
     int64_t sequence_;  // in `full_`
-    FullView& full_;
+    FullCache& full_;
     Stream& compute_;
     int64_t most_slots_;
     Arena<Space::kDevice> device_;
@@ -95,7 +95,7 @@ class RetrievalSet final : public KvObserver, public KvSet {
     std::unique_ptr<QueryHistory> history_;  // null: the forward's first row alone selects
     Tensor tiles_;                           // u8: all owners' tiles
     HostTensor prompt_tiles_;                // tiles_ as the prompt selected them; empty unless shape_.comes_back
-    std::vector<LayerKv> layers_;            // by owner: its tiles here, the full view's staged rows
+    std::vector<LayerKv> layers_;            // by owner: its tiles here, the full cache's staged rows
     std::vector<Tensor> means_;              // by owner: [kv_heads, chunks, head_dim] of the keys' type
     Tensor places_, keys_;                   // i32, i64 [kv_heads, chunks]: for the layer whose tiles pass
     Tensor pick_;                            // i32 [kChunkPickWords]

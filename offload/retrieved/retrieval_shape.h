@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/chunks.h"
-#include "offload/view.h"
+#include "offload/cache.h"
 #include "runtime/memory_bytes.h"
 
 namespace trireme {
@@ -17,7 +17,7 @@ struct RetrievalShape {
 
     int64_t budget = 0;  // tokens in selected chunks, per owner layer and KV head; 0: nothing is retrieved
     int64_t chunk = 8;   // tokens; a divisor of kTileTokens
-    int64_t every = 1;   // forwards of the full view from one selection to the next; kNever: only the prompt selects
+    int64_t every = 1;   // forwards of the full cache from one selection to the next; kNever: only the prompt selects
     int64_t generated = -1;     // the most tokens after the prompt; -1: to the end of the context
     int64_t queries = 1;        // queries whose mean selects: the last token's, and those of the tokens before it
     int64_t query_columns = 0;  // elements of a layer's query on this rank, heads * head_dim; read if queries > 1

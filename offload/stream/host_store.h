@@ -7,6 +7,7 @@
 #include "offload/index.h"
 #include "offload/stream/stream_shape.h"
 #include "runtime/buffer.h"
+#include "runtime/index.h"
 
 namespace trireme {
 
@@ -25,8 +26,7 @@ class HostStore {
     char* at(StreamedIndex layer, int64_t sequence, int64_t tile) const {
         const bool common = tile < shape_.common;
         const int64_t of = common ? 0 : sequence, first = of == 0 ? 0 : shape_.common;
-        return rows_[static_cast<size_t>(layer.i * shape_.sequences + of)] +
-               static_cast<size_t>(tile - first) * shape_.tile_bytes();
+        return rows_[index(layer.i * shape_.sequences + of)] + static_cast<size_t>(tile - first) * shape_.tile_bytes();
     }
     size_t bytes() const { return bytes_; }
     /// The number of pinned allocations.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/index.h"
+
 namespace trireme {
 
 Ordering::Mark Ordering::record(Lane lane) {
@@ -17,7 +19,7 @@ Ordering::Mark Ordering::record(Lane lane) {
 }
 
 void Ordering::wait(Lane lane, const Mark& mark, const char* what) {
-    Clock& known = known_[static_cast<size_t>(lane)];
+    Clock& known = known_[index(lane)];
     bool news = false;
     for (size_t i = 0; i < kLanes; ++i) {
         news = news || mark.reached[i] > known[i];

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/index.h"
 #include "runtime/stream.h"
 
 namespace trireme {
@@ -28,7 +29,7 @@ class Ordering {
 
     Ordering(Stream& compute, Stream& h2d, Stream& d2h) : streams_{&compute, &h2d, &d2h} {}
 
-    Stream& stream(Lane lane) const { return *streams_[static_cast<size_t>(lane)]; }
+    Stream& stream(Lane lane) const { return *streams_[index(lane)]; }
     /// A mark after everything enqueued on the lane so far; the previous mark again if nothing was enqueued since.
     Mark record(Lane lane);
     /// Work that is enqueued on the lane from here on starts after the mark is reached. `what` (a string literal) names

@@ -1,7 +1,7 @@
 #pragma once
 /// The window of a layer-by-layer prefill: the ring's memory, which holds one sequence's tiles of one streamed layer.
 /// Complete tiles are copied to host memory; then the next layer's tiles replace them. If a layer needs several passes,
-/// each writing pass computes its tiles again; in the end host memory holds those of the last one. FullView uses it.
+/// each writing pass computes its tiles again; in the end host memory holds those of the last one. FullCache uses it.
 /// Calls enqueue and return.
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class PrefillWindow {
     /// pass that writes and stores needs only those of the `before` tokens. Another pass may read or compare with any,
     /// so it gets all that earlier passes stored.
     ///
-    /// `stores` is false if the pass will be repeated (KvView::set_provisional). Such a pass leaves its tiles in the
+    /// `stores` is false if the pass will be repeated (KvCache::set_provisional). Such a pass leaves its tiles in the
     /// window for a later one. They are copied to host memory only if another layer needs the window first.
     const Tensor& open(StreamedIndex layer, bool writes, bool stores = true);
     /// To be called before kernels that write the open layer's tokens [first, first + n) are enqueued: makes them wait

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -70,7 +71,7 @@ RowStore::Place& RowStore::take(Lane lane, int64_t block) {
 RowStore::Place& RowStore::fetch(int64_t block) {
     if (Place* held = find(block)) return *held;
     Place& p = take(Lane::kH2d, block);
-    order().wait(Lane::kH2d, stored_[static_cast<size_t>(block)]);
+    order().wait(Lane::kH2d, stored_[index(block)]);
     transport_->copy_rows(rows_at(p), host_rows(block));
     p.filled = order().record(Lane::kH2d);
     return p;
@@ -103,7 +104,7 @@ void RowStore::close(int64_t block) {
     if (p->use == Use::kRead) return;
     order().wait(Lane::kD2h, p->used);
     transport_->copy_rows(host_rows(block), rows_at(*p));
-    p->stored = stored_[static_cast<size_t>(block)] = order().record(Lane::kD2h);
+    p->stored = stored_[index(block)] = order().record(Lane::kD2h);
 }
 
 }  // namespace trireme

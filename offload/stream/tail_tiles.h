@@ -1,13 +1,14 @@
 #pragma once
 /// TailTiles: the two newest tiles of each sequence of each streamed layer, on the device. Decode writes committed rows
 /// here. A tile is copied to host memory when it is complete. Until the next tile is also complete, attention reads it
-/// from here, so that the copy has time. FullView uses it. Calls enqueue and return.
+/// from here, so that the copy has time. FullCache uses it. Calls enqueue and return.
 
 #include <cstdint>
 #include <vector>
 
 #include "offload/stream/transport.h"
 #include "runtime/buffer.h"
+#include "runtime/index.h"
 
 namespace trireme {
 
@@ -69,9 +70,7 @@ class TailTiles {
         int64_t tile = -1;      // the tile in this place; -1: none
         Ordering::Mark stored;  // the last copy of that tile to host memory
     };
-    Held& held(int64_t sequence, int64_t tile) {
-        return held_[static_cast<size_t>(sequence * kPlaces + tile % kPlaces)];
-    }
+    Held& held(int64_t sequence, int64_t tile) { return held_[index(sequence * kPlaces + tile % kPlaces)]; }
     void store(int64_t sequence, int64_t tile);
     /// body(tile) for the tiles that hold positions [first, first + n).
     template <class Body>

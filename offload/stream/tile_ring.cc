@@ -5,6 +5,7 @@
 
 #include "offload/stream/table_writer.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -58,13 +59,13 @@ TileRing::TileRing(Device& device, Transport& transport, const StreamShape& shap
     };
     TableWriter of_slots(device, compute, Shape{shape.sequences, span_});
     for (int64_t i = 0; i < slots; ++i) {
-        Slot& s = slots_[static_cast<size_t>(i)];
+        Slot& s = slots_[index(i)];
         s.table = tables_.take(DType::kI64, {shape.sequences, span_});
         of_slots.write(s.table, [&](int64_t, int64_t t) { return at(memory_, i * span_ + t); });
     }
     TableWriter of_frames(device, compute, Shape{shape.sequences, shape.tiles});
     for (int64_t i = 0; i < frames; ++i) {
-        Frame& f = frames_[static_cast<size_t>(i)];
+        Frame& f = frames_[index(i)];
         f.table = tables_.take(DType::kI64, {shape.sequences, shape.tiles});
         of_frames.write(f.table, [&](int64_t sequence, int64_t t) {
             return at(frame_memory_, i * shape.all_tiles() + shape.place(sequence, t));
@@ -127,17 +128,17 @@ void TileRing::discard_from(uint64_t number) {
         if (span(n).frame < 0) {
             --turns_;
         } else {
-            frames_[static_cast<size_t>(span(n).frame)].taken = false;
+            frames_[index(span(n).frame)].taken = false;
         }
     }
     fetched_ = number;
     // A frame with some valid spans continues to be filled.
-    if (next_.begun && runs_[next_.run].held()) frames_[static_cast<size_t>(runs_[next_.run].frame)].taken = true;
+    if (next_.begun && runs_[next_.run].held()) frames_[index(runs_[next_.run].frame)].taken = true;
 }
 
 bool TileRing::room() const {
     const ReadRun& run = runs_[next_.run];
-    if (run.held()) return next_.begun || !frames_[static_cast<size_t>(run.frame)].taken;
+    if (run.held()) return next_.begun || !frames_[index(run.frame)].taken;
     return turns_ - turns_used_ < slots_.size();
 }
 
@@ -152,7 +153,7 @@ void TileRing::fetch_ahead() {
              .turn = 0,
              .filled = {}};
         if (run.held()) {
-            Frame& f = frames_[static_cast<size_t>(run.frame)];
+            Frame& f = frames_[index(run.frame)];
             f.taken = true;
             transport_.order().wait(Lane::kH2d, f.read);
         } else {
@@ -185,7 +186,7 @@ TileRange TileRing::arrive(StreamedIndex layer, const Reading& reading, int64_t 
           attended_run().layer, readings_[attending_.reading].sequence);
     fetch_ahead();
     if (in_frame()) {
-        kv.tiles = frames_[static_cast<size_t>(attended_run().frame)].table;
+        kv.tiles = frames_[index(attended_run().frame)].table;
         kv.first_tile = 0;
         return {first, reading.tiles.end};
     }
@@ -196,7 +197,7 @@ TileRange TileRing::arrive(StreamedIndex layer, const Reading& reading, int64_t 
           "kv ring: tiles [{}, {}) of streamed layer {} are required, the span has [{}, {}) of {}", tiles.first,
           tiles.end, layer, s.tiles.first, s.tiles.end, s.layer);
     transport_.order().wait(Lane::kCompute, s.filled, "kv_stall");
-    kv.tiles = s.frame >= 0 ? frames_[static_cast<size_t>(s.frame)].table : slot(s.turn).table;
+    kv.tiles = s.frame >= 0 ? frames_[index(s.frame)].table : slot(s.turn).table;
     kv.first_tile = s.frame >= 0 ? 0 : tiles.first;
     return tiles;
 }
@@ -224,7 +225,7 @@ void TileRing::attended() {
     attending_.attention = 0;
     ++attending_.run;
     if (!run.held() || !run.last) return;
-    Frame& f = frames_[static_cast<size_t>(run.frame)];
+    Frame& f = frames_[index(run.frame)];
     f.read = transport_.order().record(Lane::kCompute);
     f.taken = false;
 }
@@ -245,7 +246,7 @@ void TileRing::claim(Lane lane, const TileRange& tiles) {
     std::array<Ordering::Mark, 3 * kMaxSlots> marks;
     size_t n = 0;
     for (int64_t t = tiles.first / span_; t * span_ < tiles.end; ++t) {
-        const Slot& s = slots_[static_cast<size_t>(t)];
+        const Slot& s = slots_[index(t)];
         for (const Ordering::Mark& mark : {s.filled, s.read, s.stored}) marks[n++] = mark;
     }
     transport_.order().wait_all(lane, std::span(marks).first(n), lane == Lane::kCompute ? "kv_stall" : "wait");
@@ -254,7 +255,7 @@ void TileRing::claim(Lane lane, const TileRange& tiles) {
 void TileRing::release(Lane lane, const TileRange& tiles) {
     const Ordering::Mark mark = transport_.order().record(lane);
     for (int64_t t = tiles.first / span_; t * span_ < tiles.end; ++t) {
-        Slot& s = slots_[static_cast<size_t>(t)];
+        Slot& s = slots_[index(t)];
         (lane == Lane::kH2d ? s.filled : lane == Lane::kD2h ? s.stored : s.read) = mark;
     }
 }

@@ -139,7 +139,7 @@ class Bench {
         kv.staged_k = small_.take(DType::kF16, {kv_heads, kMaxRows, kHeadDim});
         kv.staged_v = small_.take(DType::kF16, {kv_heads, kMaxRows, kHeadDim});
         const int64_t first = context - rows;
-        const RowsView view = {
+        const RowsView cache = {
             .slots = ints({rows}, [&](int64_t r) { return static_cast<int32_t>(first + r); }),
             .sequences = ints({rows}, [](int64_t) { return 0; }),
             .cached = ints({rows}, [&](int64_t) { return static_cast<int32_t>(first); }),
@@ -148,7 +148,7 @@ class Bench {
         const Tensor kv_of_head =
             ints({kHeads}, [&](int64_t h) { return static_cast<int32_t>(h * kv_heads / kHeads); });
         const Tensor q = floats({rows, kHeads * kHeadDim}), out = floats({rows, kHeads * kHeadDim});
-        const double s = time([&] { op.attention(out, q, kv, kv_of_head, view); });
+        const double s = time([&] { op.attention(out, q, kv, kv_of_head, cache); });
         const double bytes = static_cast<double>(context * kv_heads * kHeadDim) * 4;
         const double pairs =
             static_cast<double>(rows) * (static_cast<double>(first) + static_cast<double>(rows + 1) / 2);

@@ -95,19 +95,19 @@ class Bench {
         kv.tiles = arena_.take(DType::kI64, Shape{1, context / kTileTokens + 1});
         kv.staged_k = arena_.take(type, Shape{kv_heads, kMaxRows, head_dim});
         kv.staged_v = arena_.take(type, Shape{kv_heads, kMaxRows, head_dim});
-        RowsView view;
-        view.slots = arena_.take(DType::kI32, Shape{rows});
-        view.sequences = arena_.take(DType::kI32, Shape{rows});
-        view.cached = arena_.take(DType::kI32, Shape{rows});
-        view.ancestors = arena_.take(DType::kI32, Shape{rows, kMaxRows});
-        view.max_slots = context;
+        RowsView cache;
+        cache.slots = arena_.take(DType::kI32, Shape{rows});
+        cache.sequences = arena_.take(DType::kI32, Shape{rows});
+        cache.cached = arena_.take(DType::kI32, Shape{rows});
+        cache.ancestors = arena_.take(DType::kI32, Shape{rows, kMaxRows});
+        cache.max_slots = context;
         const Tensor kv_of_head = arena_.take(DType::kI32, Shape{heads});
         for (int64_t h = 0; h < heads; ++h)
             static_cast<int32_t*>(kv_of_head.data())[h] = static_cast<int32_t>(h * kv_heads / heads);
         for (int64_t r = 0; r < rows; ++r) {
-            static_cast<int32_t*>(view.slots.data())[r] = static_cast<int32_t>(context - rows + r);
-            static_cast<int32_t*>(view.cached.data())[r] = static_cast<int32_t>(context - rows);
-            for (int64_t i = 0; i < kMaxRows; ++i) view.ancestors.as<int32_t>()(r, i) = static_cast<int32_t>(i);
+            static_cast<int32_t*>(cache.slots.data())[r] = static_cast<int32_t>(context - rows + r);
+            static_cast<int32_t*>(cache.cached.data())[r] = static_cast<int32_t>(context - rows);
+            for (int64_t i = 0; i < kMaxRows; ++i) cache.ancestors.as<int32_t>()(r, i) = static_cast<int32_t>(i);
         }
         const Tensor q = floats(Shape{rows, heads * head_dim}), out = floats(Shape{rows, heads * head_dim});
         const double pairs =
@@ -124,7 +124,7 @@ class Bench {
                         static_cast<int64_t*>(kv.tiles.data())[t] =
                             static_cast<int64_t>(reinterpret_cast<uintptr_t>(tile.data()));
                     }
-                    kernels_->attention(out, q, kv, kv_of_head, view);
+                    kernels_->attention(out, q, kv, kv_of_head, cache);
                 },
                 {}};
     }

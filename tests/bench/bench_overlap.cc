@@ -144,13 +144,13 @@ void prefills(Bench& bench, Level& on_chip_model, int64_t tokens) {
         size_t d2h = 0, h2d = 0;
         for (int i = 0; i < 3; ++i) {
             without.push_back(bench.prefill(on_chip_model, tokens));
-            const LinkUse before = streamed->view().transport()->use();
+            const LinkUse before = streamed->cache().transport()->use();
             with.push_back(bench.prefill(*streamed, tokens));
-            const LinkUse use = streamed->view().transport()->use() - before;
+            const LinkUse use = streamed->cache().transport()->use() - before;
             d2h = use.d2h_bytes;
             h2d = use.h2d_bytes;
         }
-        const auto& kv = static_cast<const FullView&>(streamed->view());
+        const auto& kv = static_cast<const FullCache&>(streamed->cache());
         const size_t layer = static_cast<size_t>(tokens / kTileTokens) * kv.shape().layout.tile_bytes();
         std::printf("| %ld | %ld | %.2f | %.2f | %.3f | %.1f | %.1f | %.1f | %.1f |\n", static_cast<long>(on_chip),
                     static_cast<long>(tokens), median(with), median(without), median(with) / median(without), mib(d2h),
@@ -193,7 +193,7 @@ int run(int argc, char** argv) {
             streamed = bench.load(s.on_chip, context);
             loaded = s.on_chip;
         }
-        auto& kv = static_cast<FullView&>(streamed->view());
+        auto& kv = static_cast<FullCache&>(streamed->cache());
         const auto streamed_bytes = static_cast<double>(kv.streamed_layers() * TailTiles::first_tile(context)) *
                                     static_cast<double>(kv.shape().layout.tile_bytes());
         const size_t span = static_cast<size_t>(plan_with(bench.plan(s.on_chip), s.on_chip).span_tiles) *

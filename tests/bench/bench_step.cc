@@ -144,7 +144,7 @@ void Bench::run(const Case& c) {
     std::vector<float> dense;  // rows may have gaps between them
     for (int64_t r = 0; r < logits.rows; ++r) dense.insert(dense.end(), logits.row(r), logits.row(r) + logits.cols);
     const uint64_t digest = XXH3_64bits(dense.data(), dense.size() * sizeof(float));
-    model.view().drop();
+    model.cache().drop();
     const double plain = c.on_chip < layers() ? plain_copy_gbps() : 0, typical = median(step);
     const double bytes = static_cast<double>(weights_.bytes_per_step() + model.read_bytes(model.length() + c.rows));
     if (comm_.rank() != 0) return;

@@ -185,7 +185,7 @@ TEST_F(AutoLength, MeasuresRisingRowsAndLeavesTheTextAlone) {
         measure_costs("draft", *engine, MeasuredRows::kOne, request.sampling, request.prompt[0], comm);
 
     EXPECT_EQ(engine->length(), before);
-    EXPECT_EQ(engine->view().staged().size(), 0);
+    EXPECT_EQ(engine->cache().staged().size(), 0);
     EXPECT_EQ(many.level, "full");
     ASSERT_GE(many.points.size(), 2u);
     EXPECT_EQ(one.points.size(), 1u);

@@ -19,7 +19,7 @@
 #include "kernels/key_order.h"
 #include "model/checkpoint/rope.h"
 #include "offload/plan/plan.h"
-#include "offload/window/window_view.h"
+#include "offload/window/window_cache.h"
 #include "tests/decode/retrieving.h"
 #include "tests/model/llama/engine_device.h"
 #include "tests/support/engine.h"
@@ -37,10 +37,10 @@ std::vector<int32_t> prompt() {
     return ids;
 }
 
-ViewMaker window_view(const LlamaConfig& config) {
+CacheMaker window_cache(const LlamaConfig& config) {
     auto rope = std::make_shared<Rope>(config.rope, config.head_dim);
     return [rope](Device& device, Stream& compute, const KvShape& kv, const std::vector<OwnerIndex>&) {
-        return std::make_unique<WindowView>(
+        return std::make_unique<WindowCache>(
             device, compute, kv, WindowShape{4, kSeen - 4},
             [rope](std::span<float> out, int64_t position) { rope->turn(out, position); });
     };
@@ -116,7 +116,7 @@ class Chain {
             middle_ = std::make_unique<Level>(engine_.device(), engine_.comm(), engine_.weights(), options);
         }
         if (c.over.what == What::kWindow || c.over.what == What::kTriForce) {
-            options.view = window_view(engine_->config());
+            options.cache = window_cache(engine_->config());
             window_ = std::make_unique<Level>(engine_.device(), engine_.comm(), engine_.weights(), options);
         }
         link_up();
@@ -196,7 +196,7 @@ class Chain {
     /// Digest of the retrieval set: the filled slots of every layer.
     uint64_t digest() {
         Stream& stream = engine_->stream();
-        const KvShape& kv = engine_->view().shape();
+        const KvShape& kv = engine_->cache().shape();
         const int64_t slots = set_->slots(), tiles = tiles_for(slots);
         const auto tile_bytes = static_cast<int64_t>(kv.layout.tile_bytes());
         const Buffer<Space::kHost> table(engine_.device(), static_cast<size_t>(set_->tiles(OwnerIndex(0)).bytes()));

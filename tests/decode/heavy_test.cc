@@ -63,7 +63,7 @@ TEST_F(HeavyHitters, MayCheckWhatADraftProposes) {
     }
 }
 
-// One full view fills both the retrieval set and the heavy hitters.
+// One full cache fills both the retrieval set and the heavy hitters.
 TEST_F(HeavyHitters, MayProposeToARetrievingLevel) {
     for (const int64_t on_chip : {6, 2}) {
         Heavy levels(engine, options(on_chip), Heavy::of(32));

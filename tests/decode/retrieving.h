@@ -6,15 +6,15 @@
 
 #include "model/evicting_kv.h"
 #include "offload/retrieved/retrieval_set.h"
-#include "offload/retrieved/set_view.h"
+#include "offload/retrieved/set_cache.h"
 #include "tests/support/engine.h"
 
 namespace trireme::test {
 
 /// Options of a level that sees the tokens of `set`.
 inline LevelOptions over_set(LevelOptions options, KvSet& set) {
-    options.view = [&set](Device& device, Stream& compute, const KvShape& shape, const std::vector<OwnerIndex>&) {
-        return std::make_unique<SetView>(device, compute, shape, set);
+    options.cache = [&set](Device& device, Stream& compute, const KvShape& shape, const std::vector<OwnerIndex>&) {
+        return std::make_unique<SetCache>(device, compute, shape, set);
     };
     return options;
 }

@@ -319,7 +319,7 @@ TEST_F(Speculation, OfADraftFindsRoomWithStagedRows) {
     draft.resolve({}, 6);
     draft.commit();
     EXPECT_EQ(draft.propose(100).size(), size_t{kMaxRows - 1});  // two tokens had not been computed
-    EXPECT_EQ(draft_engine->view().staged().size(), kMaxRows);
+    EXPECT_EQ(draft_engine->cache().staged().size(), kMaxRows);
 }
 
 // While a draft is not used, it computes committed tokens in batches of 16, as far as its context allows.
@@ -339,7 +339,7 @@ TEST_F(Speculation, OfADraftThatOnlyListensIsComputedNowAndThen) {
     EXPECT_TRUE(draft.propose(5).empty());
 }
 
-/// Counts the prompts that a view has read.
+/// Counts the prompts that a cache has read.
 class Prompts final : public KvObserver {
   public:
     void prefilled(int64_t) override { ++read; }
@@ -349,7 +349,7 @@ class Prompts final : public KvObserver {
 TEST_F(Speculation, ReadsThePromptOnceForAllSamples) {
     Prompts prompts;
     Level two(engine.device(), comm, engine.weights(), {.context = 512, .sequences = 2});
-    two.view().add_observer(prompts);
+    two.cache().add_observer(prompts);
     Ngram ngram(4);
     Speculate speculate(ngram, two, request.sampling, 0);
     const GenerateRequest r = {.prompt = request.prompt, .max_new = 20, .num_samples = 3};

@@ -76,7 +76,7 @@ class ReleasedMiddle final : public Proposer {
         const auto root = static_cast<int64_t>(rows.size()) - 1;
         rows.push_back({.token = x.token,
                         .position = rows.back().position + 1,
-                        .parent = middle.view().staged().size() + static_cast<int32_t>(root)});
+                        .parent = middle.cache().staged().size() + static_cast<int32_t>(root)});
         middle.extend(rows);
         middle.stream().wait(x.distribution.ready);
         const std::array<Proposal, 2> proposals = {

@@ -130,7 +130,7 @@ class Threes final : public Decoder {
     void resolve(std::span<const int32_t> path, int32_t next) override {
         EXPECT_EQ(next, -1);
         committed.emplace_back(path.begin(), path.end());
-        model_.view().drop();
+        model_.cache().drop();
     }
 
     void rewind(int64_t, int32_t) override { ADD_FAILURE() << "no proposer follows it"; }

@@ -189,14 +189,14 @@ TEST_F(Tree, ProposesTheSameAfterAnyHistory) {
             }
             text.push_back(random(1024));
             tree.resolve(path, text.back());
-            // Not every view can roll back settled tokens, so rewind() comes before commit().
+            // Not every cache can roll back settled tokens, so rewind() comes before commit().
             if (random(3) == 0) {
                 const auto n = static_cast<size_t>(random(std::min<size_t>(path.size() + 1, text.size())));
                 text.resize(text.size() - n);
                 text.push_back(random(1024));
                 tree.rewind(static_cast<int64_t>(n), text.back());
             }
-            if (random(2) == 0 || draft->view().staged().size() > 32) tree.commit();
+            if (random(2) == 0 || draft->cache().staged().size() > 32) tree.commit();
         }
     }
 }
@@ -239,7 +239,7 @@ TEST_F(Tree, FindsRoomWithStagedRows) {
         least = std::min(least, tree.propose(63).size());
     }
     EXPECT_EQ(least, 0u);
-    EXPECT_LE(draft->view().staged().size(), kMaxRows);
+    EXPECT_LE(draft->cache().staged().size(), kMaxRows);
 }
 
 TEST_F(Tree, LeavesNothingStagedOnceItIsSettled) {
@@ -248,10 +248,10 @@ TEST_F(Tree, LeavesNothingStagedOnceItIsSettled) {
     tree.begin(0);
     for (int i = 0; i < 3; ++i) {  // the first tree starts from the prompt's logits
         EXPECT_EQ(tree.propose(63).size(), 63u);
-        EXPECT_GT(draft->view().staged().size(), 0);
+        EXPECT_GT(draft->cache().staged().size(), 0);
         tree.resolve({}, i);
         tree.commit();
-        EXPECT_EQ(draft->view().staged().size(), 0);
+        EXPECT_EQ(draft->cache().staged().size(), 0);
     }
 }
 

@@ -95,8 +95,8 @@ TEST(Outputs, ALimitOnTheSizeOfFilesIsAnError) {
     const std::string start = "cd '" + folder.path() + "' && ulimit -f 1 && '" TRIREME_PROGRAM "' ";
     const std::string prompt =
         " -m '" + model() + "' -t 1 -p 'In the beginning God created the heaven and the earth.' ";
-    for (const std::string& words : {"generate" + prompt + "-n 4 --trace out",
-                                     "generate" + prompt + "-n 4 --report-json out"}) {
+    for (const std::string& words :
+         {"generate" + prompt + "-n 4 --trace out", "generate" + prompt + "-n 4 --report-json out"}) {
         const ProcessResult r = run_process({"bash", "-c", start + words});
         EXPECT_EQ(r.status, 74) << words << r.err;
         EXPECT_THAT(error_lines(r), ElementsAre(HasSubstr("out: cannot write")));

@@ -235,7 +235,7 @@ TEST_F(SessionSnapshot, RefusesInOneLine) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Views, SessionSnapshot,
+    Caches, SessionSnapshot,
     testing::Values(Case{"full", {}}, Case{"ngram", {"--spec", "ngram", "--gamma", "4"}},
                     Case{"triforce",
                          {"--spec", "triforce", "-md", data("models/kjv-draft"), "--budget", "64", "--gamma", "6",

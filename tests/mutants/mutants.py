@@ -45,7 +45,7 @@ SPECULATION = {"kernels/acceptance.h": ["Acceptance*", LAW], "kernels/place.h": 
 LEVELS = ["BoundedProperties*", "Bounded.*-*Ranks*:*BitsOfAFull*", "Bounded.*"]
 BOUNDED = {"kernels/slot_rule.h": SLOTS + LEVELS, "kernels/cpu/slots.cc": SLOTS + SHARES + LEVELS, "kernels/cpu/slot_step.cc": SLOTS + LEVELS,
            "kernels/cpu/slot_share.cc": SHARES + LEVELS, "kernels/cpu/key_weights.cc": LEVELS[:2] + ["KeyWeights*"],
-           "offload/evicting/eviction_shape.cc": ["EvictionShape*", *LEVELS], "offload/evicting/evicting_view.cc": LEVELS, "offload/evicting/evicting_scores.cc": LEVELS,
+           "offload/evicting/eviction_shape.cc": ["EvictionShape*", *LEVELS], "offload/evicting/evicting_cache.cc": LEVELS, "offload/evicting/evicting_scores.cc": LEVELS,
            "offload/evicting/recent_queries.cc": LEVELS, "model/head_exchange.cc": ["Bounded.*Ranks*", "Bounded.*"],
            "model/head_mean.cc": ["Bounded.*Ranks*", "Bounded.*"]}
 SETS = {"kernels": KERNELS, "speculation": SPECULATION, "bounded": BOUNDED}

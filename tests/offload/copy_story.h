@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "offload/full/full_view.h"
+#include "offload/full/full_cache.h"
 #include "offload/stream/row_store.h"
 #include "tests/offload/kv_kernels.h"
 #include "tests/offload/ordered_device.h"
@@ -23,7 +23,7 @@ void for_slots(const LayerKv& kv, int64_t sequence, int64_t first, int64_t end, 
     body(base + static_cast<size_t>(kTileTokens + slot) * bytes, static_cast<size_t>(end - first) * bytes);
 }
 
-/// The kernels that a view calls, on one stream.
+/// The kernels that a cache calls, on one stream.
 class OrderedKernels final : public KvKernels {
   public:
     OrderedKernels(OrderedStream& stream, Phase phase) : KvKernels(phase), stream_(stream) {}
@@ -111,13 +111,13 @@ class CopyStory {
             const int64_t l = i % kLayers;
             const OwnerIndex owner = owner_of(l);
             const bool writes = owner.i == l;
-            kv_.open_layer(owner, writes ? KvView::Pass::kWrites : KvView::Pass::kReads);
+            kv_.open_layer(owner, writes ? KvCache::Pass::kWrites : KvCache::Pass::kReads);
             for (int64_t b = 0; b < blocks; ++b) {
                 const int64_t rows = std::min(kPrefillRows, n - b * kPrefillRows);
-                const RowsView view = prompt_rows(sequence, first + b * kPrefillRows, rows);
+                const RowsView cache = prompt_rows(sequence, first + b * kPrefillRows, rows);
                 const Tensor x = rows_.open(b, RowStore::Use::kChange);
-                if (writes) kv_.write(append_, owner, matrix(rows), matrix(rows), view);
-                kv_.attend(append_, owner, {matrix(rows), matrix(rows), kv_of_head(), view});
+                if (writes) kv_.write(append_, owner, matrix(rows), matrix(rows), cache);
+                kv_.attend(append_, owner, {matrix(rows), matrix(rows), kv_of_head(), cache});
                 change(x);
                 rows_.close(b);
             }
@@ -144,10 +144,10 @@ class CopyStory {
             for (int64_t r = 0; r < g.rows; ++r) kv_.stage(g.sequence, r == 0 ? -1 : kv_.staged().size() - 1);
         }
         kv_.begin(groups);
-        const RowsView view = decode_rows(groups);
-        const int64_t rows = view.slots.rows();
+        const RowsView cache = decode_rows(groups);
+        const int64_t rows = cache.slots.rows();
         for (int64_t l = 0; l < kLayers; ++l) {
-            kv_.attend(op_, owner_of(l), {matrix(rows), matrix(rows), kv_of_head(), view});
+            kv_.attend(op_, owner_of(l), {matrix(rows), matrix(rows), kv_of_head(), cache});
         }
         kv_.end();
         std::vector<int32_t> all(static_cast<size_t>(n));
@@ -170,7 +170,7 @@ class CopyStory {
 
     void finish_alone(int sequence, int64_t first, int64_t n) {
         const OwnerIndex highest(2);
-        kv_.open_layer(highest, KvView::Pass::kWrites);
+        kv_.open_layer(highest, KvCache::Pass::kWrites);
         for (int64_t done = 0; done < n; done += kPrefillRows) {
             const int64_t rows = std::min(kPrefillRows, n - done);
             look_at(rows_.open(done / kPrefillRows, RowStore::Use::kRead));
@@ -179,7 +179,7 @@ class CopyStory {
         }
         kv_.close_layer(highest);
         for (int64_t l = highest.i; l < kLayers; ++l) {
-            kv_.open_layer(owner_of(l), KvView::Pass::kReads);
+            kv_.open_layer(owner_of(l), KvCache::Pass::kReads);
             kv_.attend(append_, owner_of(l),
                        {matrix(1), matrix(1), kv_of_head(), prompt_rows(sequence, first + n - 1, 1)});
             kv_.close_layer(owner_of(l));
@@ -227,7 +227,7 @@ class CopyStory {
     OrderedDevice device_;
     std::unique_ptr<Stream> compute_;
     OrderedKernels op_, append_;
-    FullView kv_;
+    FullCache kv_;
     RowStore rows_;
     std::vector<float> matrix_ = std::vector<float>(2 * kPrefillRows * kCols);
     std::vector<int32_t> integers_ = std::vector<int32_t>(3 * kPrefillRows),

@@ -1,5 +1,5 @@
-// Compares a HeavySet with a EvictingView of policy h2o that receives, token by token, the same queries, keys and
-// values. Tokens, ranks and scores are bitwise identical, wherever the full view's tiles are stored and whichever rows
+// Compares a HeavySet with a EvictingCache of policy h2o that receives, token by token, the same queries, keys and
+// values. Tokens, ranks and scores are bitwise identical, wherever the full cache's tiles are stored and whichever rows
 // are rejected.
 
 #include "offload/evicting/heavy_set.h"
@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/key_order.h"
-#include "offload/evicting/evicting_view.h"
+#include "offload/evicting/evicting_cache.h"
 #include "runtime/cpu/device.h"
 #include "runtime/error.h"
 #include "tests/support/sanitized.h"
@@ -55,7 +55,7 @@ struct Case {
     Layers layers = {};
 };
 
-constexpr int64_t kPasses = 3;  // passes of the full view's forwards over iterated layers
+constexpr int64_t kPasses = 3;  // passes of the full cache's forwards over iterated layers
 
 /// The owner that each attention of such a forward reads.
 std::vector<OwnerIndex> reads_of(const Layers& layers) {
@@ -115,10 +115,10 @@ class Rows {
     std::vector<float> q_, k_, v_, out_;
 };
 
-/// Writes and attends a view as a level would. Calls block until done.
+/// Writes and attends a cache as a level would. Calls block until done.
 class Hand {
   public:
-    Hand(const Case& c, KvView& view, Device& device, Stream& stream) : case_(c), view_(view), stream_(stream) {
+    Hand(const Case& c, KvCache& cache, Device& device, Stream& stream) : case_(c), cache_(cache), stream_(stream) {
         const KernelLimits limits = {
             .max_rows = kPrefillRows, .max_k = 0, .max_n = 0, .heads = c.heads, .head_dim = kDim};
         prefill_op_ = make_kernels(device, stream, Phase::kPrefill, limits);
@@ -128,26 +128,26 @@ class Hand {
     /// Iterated layers take two passes, the first with other queries, keys and values.
     void prefill(int64_t n) {
         const auto& [all, first, end, places] = case_.layers;
-        view_.begin_prefill(0, n);
+        cache_.begin_prefill(0, n);
         for (size_t l = 0; l < all.size(); ++l) {
             if (l == first && end > first) {
-                view_.set_provisional(true);
+                cache_.set_provisional(true);
                 for (size_t i = first; i < end; ++i) pass(i, n, kStale, i + 1 == end);
-                view_.set_provisional(false);
+                cache_.set_provisional(false);
             }
             pass(l, n, 0, /*only_writes=*/false);
         }
-        view_.end_prefill();
+        cache_.end_prefill();
         stream_.synchronize();
     }
     /// Runs one forward of a chain of these rows and keeps `path`: the other rows are siblings of its rows. `passes`
     /// over iterated layers: the last one has the right queries, keys and values.
     void step(const std::vector<int64_t>& names, const std::vector<int32_t>& path, int64_t passes = 1) {
-        const int64_t at = view_.cached(0);
+        const int64_t at = cache_.cached(0);
         std::vector<int32_t> slots, cached(names.size(), static_cast<int32_t>(at)), ancestors(names.size() * kMaxRows);
         std::vector<int32_t> trunk;
         for (size_t r = 0; r < names.size(); ++r) {
-            const int32_t row = view_.stage(0, trunk.empty() ? -1 : trunk.back());
+            const int32_t row = cache_.stage(0, trunk.empty() ? -1 : trunk.back());
             slots.push_back(static_cast<int32_t>(at) + static_cast<int32_t>(trunk.size()));
             std::copy(trunk.begin(), trunk.end(), ancestors.begin() + static_cast<std::ptrdiff_t>(r * kMaxRows));
             ancestors[r * kMaxRows + trunk.size()] = row;
@@ -155,7 +155,7 @@ class Hand {
         }
         const auto n = static_cast<int64_t>(names.size());
         const RowGroup group = {.sequence = 0, .first = 0, .rows = n, .bound = at + n};
-        view_.begin(std::span(&group, 1));
+        cache_.begin(std::span(&group, 1));
         const auto& [all, first, end, places] = case_.layers;
         const auto layer = [&](size_t l, int64_t offset, bool only_writes) {
             std::vector<int64_t> named = names;
@@ -169,8 +169,8 @@ class Hand {
             }
             layer(l, 0, false);
         }
-        view_.end();
-        view_.keep(*decode_op_, 0, path);
+        cache_.end();
+        cache_.keep(*decode_op_, 0, path);
         stream_.synchronize();
     }
 
@@ -181,8 +181,8 @@ class Hand {
     void pass(size_t l, int64_t n, int64_t offset, bool only_writes) {
         const Layer& layer = case_.layers.all[l];
         const bool own = layer.reads == layer.writes;
-        const auto batches = [&](OwnerIndex owner, KvView::Pass how, bool writes, bool reads) {
-            view_.open_layer(owner, how);
+        const auto batches = [&](OwnerIndex owner, KvCache::Pass how, bool writes, bool reads) {
+            cache_.open_layer(owner, how);
             for (int64_t done = 0; done < n; done += kBatch) {
                 std::vector<int64_t> names;
                 std::vector<int32_t> slots;
@@ -194,13 +194,13 @@ class Hand {
                 if (writes) write(*prefill_op_, l, names, slots, {}, {}, bound);
                 if (reads) attend(*prefill_op_, l, names, slots, {}, {}, bound);
             }
-            view_.close_layer(owner);
+            cache_.close_layer(owner);
         };
         if (layer.writes >= 0 && (!own || only_writes)) {
-            batches(OwnerIndex(layer.writes), KvView::Pass::kWrites, true, false);
+            batches(OwnerIndex(layer.writes), KvCache::Pass::kWrites, true, false);
         }
         if (only_writes) return;
-        batches(OwnerIndex(layer.reads), own ? KvView::Pass::kWrites : KvView::Pass::kReads, own, true);
+        batches(OwnerIndex(layer.reads), own ? KvCache::Pass::kWrites : KvCache::Pass::kReads, own, true);
     }
     static Tensor ids(std::vector<int32_t>& x, const Shape& shape) { return Tensor(x.data(), DType::kI32, shape); }
     static RowsView rows_of(std::vector<int32_t>& slots, std::vector<int32_t>& zeros, std::vector<int32_t>& cached,
@@ -218,8 +218,8 @@ class Hand {
         const int64_t owner = case_.layers.all[l].writes;
         Rows r(static_cast<int64_t>(l), owner, case_.heads, names);
         std::vector<int32_t> zeros(names.size());
-        view_.write(op, OwnerIndex(owner), Rows::tensor(r.k_, n), Rows::tensor(r.v_, n),
-                    rows_of(slots, zeros, cached, ancestors, bound));
+        cache_.write(op, OwnerIndex(owner), Rows::tensor(r.k_, n), Rows::tensor(r.v_, n),
+                     rows_of(slots, zeros, cached, ancestors, bound));
         stream_.synchronize();
     }
     void attend(Kernels& op, size_t l, const std::vector<int64_t>& names, std::vector<int32_t> slots,
@@ -229,20 +229,20 @@ class Hand {
         Rows r(static_cast<int64_t>(l), layer.reads, case_.heads, names);
         std::vector<int32_t> zeros(names.size());
         for (int32_t& slot : slots) slot -= layer.strict ? 1 : 0;
-        view_.attend(op, OwnerIndex(layer.reads),
-                     {Rows::tensor(r.out_, n), Rows::tensor(r.q_, n), ids(heads_, {case_.heads}),
-                      rows_of(slots, zeros, cached, ancestors, bound), LayerIndex(static_cast<int64_t>(l))});
+        cache_.attend(op, OwnerIndex(layer.reads),
+                      {Rows::tensor(r.out_, n), Rows::tensor(r.q_, n), ids(heads_, {case_.heads}),
+                       rows_of(slots, zeros, cached, ancestors, bound), LayerIndex(static_cast<int64_t>(l))});
         stream_.synchronize();
     }
 
     const Case& case_;
-    KvView& view_;
+    KvCache& cache_;
     Stream& stream_;
     std::vector<int32_t> heads_ = model_of(case_).kv_of_head;
     std::unique_ptr<Kernels> prefill_op_, decode_op_;
 };
 
-/// A HeavySet and a EvictingView over the same sequence.
+/// A HeavySet and a EvictingCache over the same sequence.
 class Pair {
   public:
     explicit Pair(const Case& c)
@@ -255,7 +255,7 @@ class Pair {
           by_bounded_(case_, bounded_, device_, *stream_) {}
 
     void prefill(int64_t n) {
-        for (KvView* view : {static_cast<KvView*>(&full_), static_cast<KvView*>(&bounded_)}) view->truncate(0, 0);
+        for (KvCache* cache : {static_cast<KvCache*>(&full_), static_cast<KvCache*>(&bounded_)}) cache->truncate(0, 0);
         by_full_.prefill(n);
         by_bounded_.prefill(n);
         set_.taken_over();
@@ -283,7 +283,7 @@ class Pair {
         expect_same("the prompt again", prompt);
     }
     HeavySet& set() { return set_; }
-    FullView& full() { return full_; }
+    FullCache& full() { return full_; }
     Hand& by_full() { return by_full_; }
 
   private:
@@ -326,9 +326,9 @@ class Pair {
     Case case_;
     CpuDevice device_{1};
     std::unique_ptr<Stream> stream_ = device_.make_stream("compute");
-    FullView full_;
+    FullCache full_;
     HeavySet set_;
-    EvictingView bounded_;
+    EvictingCache bounded_;
     Hand by_full_, by_bounded_;
 };
 
@@ -434,7 +434,7 @@ TEST(HeavySet, ComesBackOnlyWhereACopyWasKept) {
 TEST(HeavySet, TakesTheMemoryThatItSays) {
     CpuDevice device(1);
     const auto stream = device.make_stream("compute");
-    FullView full(device, *stream, kv_shape(DType::kF16), {.by_layers = true});
+    FullCache full(device, *stream, kv_shape(DType::kF16), {.by_layers = true});
     for (const auto& [returns, layers] : {std::pair{false, Layers{}}, {true, Layers{}}, {false, kSharing[2]}}) {
         Case c = {.layers = layers};
         c.shape.returns = returns;
@@ -451,7 +451,7 @@ TEST(HeavySet, RequiresLayersOneByOneAndTruePositions) {
     CpuDevice device(1);
     const auto stream = device.make_stream("compute");
     const auto make = [&](const KvShape& kv, bool by_layers, const EvictionShape& shape) {
-        FullView full(device, *stream, kv, {.by_layers = by_layers});
+        FullCache full(device, *stream, kv, {.by_layers = by_layers});
         const HeavySet set(device, *stream, full, shape, model_of({}));
     };
     const EvictionShape good = Case().shape;

@@ -1,5 +1,5 @@
 #pragma once
-/// Base of kernels for tests, which implement only those that a view calls.
+/// Base of kernels for tests, which implement only those that a cache calls.
 
 #include "kernels/kernels.h"
 
@@ -11,7 +11,7 @@ class KvKernels : public Kernels {
         : Kernels(phase, {.max_rows = kPrefillRows, .max_k = 16, .max_n = 16, .heads = 1, .head_dim = 8}) {}
 
   private:
-    static void never() { check(false, "an operation that a view does not call"); }
+    static void never() { check(false, "an operation that a cache does not call"); }
     void do_embed(const Tensor&, const Tensor&, const Tensor&) override { never(); }
     void do_rmsnorm(const Tensor&, const Tensor&, const Tensor&, float) override { never(); }
     void do_matmul(const Tensor&, const Tensor&, const Tensor&) override { never(); }

@@ -1,4 +1,4 @@
-// Guarantees of a view: a layer's last writing pass counts, and observers are notified of every complete tile.
+// Guarantees of a cache: a layer's last writing pass counts, and observers are notified of every complete tile.
 
 #include <array>
 #include <memory>
@@ -7,66 +7,66 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "offload/full/full_view.h"
+#include "offload/full/full_cache.h"
 
 namespace trireme::test {
 namespace {
 
 constexpr int64_t kDim = 8, kOwners = 3;
 
-/// A view with real kernels; all elements of a call's keys and values are one number.
+/// A cache with real kernels; all elements of a call's keys and values are one number.
 class PlainRows {
   public:
     explicit PlainRows(std::vector<bool> on_chip, int64_t context = 2048)
-        : view_(*device_, *stream_,
-                {.layout = {.kv_heads = 1, .head_dim = kDim, .k_type = DType::kF32, .v_type = DType::kF32},
-                 .owner_layers = kOwners,
-                 .context = context},
-                {.on_chip = std::move(on_chip), .ring = 3, .span_bytes = 1, .verify = true}) {}
+        : cache_(*device_, *stream_,
+                 {.layout = {.kv_heads = 1, .head_dim = kDim, .k_type = DType::kF32, .v_type = DType::kF32},
+                  .owner_layers = kOwners,
+                  .context = context},
+                 {.on_chip = std::move(on_chip), .ring = 3, .span_bytes = 1, .verify = true}) {}
     ~PlainRows() { stream_->drain(); }
 
-    FullView& view() { return view_; }
+    FullCache& cache() { return cache_; }
 
     /// A pass over one layer that writes n tokens.
     void write_pass(OwnerIndex owner, int64_t first, int64_t n, float value) {
-        view_.open_layer(owner, KvView::Pass::kWrites);
+        cache_.open_layer(owner, KvCache::Pass::kWrites);
         for (int64_t done = 0; done < n; done += kPrefillRows) {
             const int64_t rows = std::min(kPrefillRows, n - done);
             fill(rows, value);
             const RowsView r = prompt(first + done, rows);
-            view_.write(*prefill_, owner, matrix(rows), matrix(rows), r);
-            view_.attend(*prefill_, owner, {out(rows), matrix(rows), kv_of_head(), r});
+            cache_.write(*prefill_, owner, matrix(rows), matrix(rows), r);
+            cache_.attend(*prefill_, owner, {out(rows), matrix(rows), kv_of_head(), r});
             stream_->synchronize();
         }
-        view_.close_layer(owner);
+        cache_.close_layer(owner);
     }
     /// Reads all n tokens of a layer in a prefill; returns what attention outputs for the last one.
     float read_pass(OwnerIndex owner, int64_t n) {
-        view_.open_layer(owner, KvView::Pass::kReads);
+        cache_.open_layer(owner, KvCache::Pass::kReads);
         fill(1, 0);
-        view_.attend(*prefill_, owner, {out(1), matrix(1), kv_of_head(), prompt(n - 1, 1)});
+        cache_.attend(*prefill_, owner, {out(1), matrix(1), kv_of_head(), prompt(n - 1, 1)});
         const float seen = first_element();
-        view_.close_layer(owner);
+        cache_.close_layer(owner);
         return seen;
     }
     /// Runs a decode forward of one row that holds `value` in every layer; returns the attention output by owner.
     std::array<float, kOwners> decode(float value) {
-        const int64_t length = view_.length(0);
+        const int64_t length = cache_.length(0);
         const RowGroup group{.sequence = 0, .first = 0, .rows = 1, .bound = length + 1};
         std::array<float, kOwners> seen{};
-        view_.drop();
-        view_.stage(0, -1);
-        view_.begin({&group, 1});
+        cache_.drop();
+        cache_.stage(0, -1);
+        cache_.begin({&group, 1});
         for (OwnerIndex owner; owner.i < kOwners; ++owner) {
             fill(1, value);
             const RowsView r = prompt(length, 1);
-            view_.write(*decode_, owner, matrix(1), matrix(1), r);
+            cache_.write(*decode_, owner, matrix(1), matrix(1), r);
             fill(1, 0);
-            view_.attend(*decode_, owner, {out(1), matrix(1), kv_of_head(), r});
+            cache_.attend(*decode_, owner, {out(1), matrix(1), kv_of_head(), r});
             seen[owner.at()] = first_element();
         }
-        view_.end();
-        view_.keep(*decode_, 0, std::array<int32_t, 1>{0});
+        cache_.end();
+        cache_.keep(*decode_, 0, std::array<int32_t, 1>{0});
         stream_->synchronize();
         return seen;
     }
@@ -111,7 +111,7 @@ class PlainRows {
     std::unique_ptr<Stream> stream_ = device_->make_stream("compute");
     std::unique_ptr<Kernels> decode_ = make_kernels(*device_, *stream_, Phase::kDecode, limits(kMaxRows)),
                              prefill_ = make_kernels(*device_, *stream_, Phase::kPrefill, limits(kPrefillRows));
-    FullView view_;
+    FullCache cache_;
     Buffer<Space::kDevice> rows_{*device_, kPrefillRows*kDim * sizeof(float)},
         out_{*device_, kPrefillRows*kDim * sizeof(float)},
         integers_{*device_, (3 * kPrefillRows + kMaxRows) * sizeof(int32_t)}, kv_of_head_{*device_, sizeof(int32_t)};
@@ -122,11 +122,11 @@ const std::vector<bool> kMixed = {false, true, false};
 TEST(Passes, TheLastPassOverALayerIsWhatIsKept) {
     PlainRows rows(kMixed);
     constexpr int64_t kTokens = 1300;
-    rows.view().begin_prefill(0, kTokens);
+    rows.cache().begin_prefill(0, kTokens);
     for (const float value : {1.0f, 2.0f, 3.0f}) {
         for (OwnerIndex owner; owner.i < kOwners; ++owner) rows.write_pass(owner, 0, kTokens, value);
     }
-    rows.view().end_prefill();
+    rows.cache().end_prefill();
 
     for (const float seen : rows.decode(3)) EXPECT_FLOAT_EQ(seen, 3);
 }
@@ -134,11 +134,11 @@ TEST(Passes, TheLastPassOverALayerIsWhatIsKept) {
 TEST(Passes, APassMayFollowOneOverTheSameLayerAtOnce) {
     PlainRows rows(kMixed);
     constexpr int64_t kTokens = 1300;
-    rows.view().begin_prefill(0, kTokens);
+    rows.cache().begin_prefill(0, kTokens);
     for (OwnerIndex owner; owner.i < kOwners; ++owner) {
         for (const float value : {1.0f, 2.0f}) rows.write_pass(owner, 0, kTokens, value);
     }
-    rows.view().end_prefill();
+    rows.cache().end_prefill();
 
     for (const float seen : rows.decode(2)) EXPECT_FLOAT_EQ(seen, 2);
 }
@@ -146,11 +146,11 @@ TEST(Passes, APassMayFollowOneOverTheSameLayerAtOnce) {
 TEST(Passes, AReadingPassSeesWhatTheOneBeforeWrote) {
     PlainRows rows(kMixed);
     constexpr int64_t kTokens = 900;
-    rows.view().begin_prefill(0, 300);
+    rows.cache().begin_prefill(0, 300);
     for (OwnerIndex owner; owner.i < kOwners; ++owner) rows.write_pass(owner, 0, 300, 4);
-    rows.view().end_prefill();
+    rows.cache().end_prefill();
 
-    rows.view().begin_prefill(0, kTokens - 300);
+    rows.cache().begin_prefill(0, kTokens - 300);
     for (const float value : {1.0f, 4.0f}) {
         for (const int64_t owner : {0, 2, 1}) {
             rows.write_pass(OwnerIndex(owner), 300, kTokens - 300, value);
@@ -158,7 +158,7 @@ TEST(Passes, AReadingPassSeesWhatTheOneBeforeWrote) {
         }
         EXPECT_FLOAT_EQ(rows.read_pass(OwnerIndex(0), kTokens), (300 * 4 + 600 * value) / 900);
     }
-    rows.view().end_prefill();
+    rows.cache().end_prefill();
     for (const float seen : rows.decode(4)) EXPECT_FLOAT_EQ(seen, 4);
 }
 
@@ -183,10 +183,10 @@ TEST(Passes, AFollowerHearsOfEveryTileWhenItIsComplete) {
         std::vector<std::string> heard;
         Notes notes(heard);
         PlainRows rows(on_chip);
-        rows.view().add_observer(notes);
-        rows.view().begin_prefill(0, 766);
+        rows.cache().add_observer(notes);
+        rows.cache().begin_prefill(0, 766);
         for (OwnerIndex owner; owner.i < kOwners; ++owner) rows.write_pass(owner, 0, 766, 1);
-        rows.view().end_prefill();
+        rows.cache().end_prefill();
         EXPECT_THAT(heard, testing::ElementsAre("0:0", "0:1", "1:0", "1:1", "2:0", "2:1"));
 
         heard.clear();
@@ -196,14 +196,14 @@ TEST(Passes, AFollowerHearsOfEveryTileWhenItIsComplete) {
         EXPECT_THAT(heard, testing::ElementsAre("0:2", "1:2", "2:2"));
 
         heard.clear();
-        rows.view().truncate(0, 767);
+        rows.cache().truncate(0, 767);
         rows.decode(1);
         EXPECT_THAT(heard, testing::ElementsAre("0:2", "1:2", "2:2"));
 
         heard.clear();
-        rows.view().begin_prefill(0, 300);
+        rows.cache().begin_prefill(0, 300);
         for (OwnerIndex owner; owner.i < kOwners; ++owner) rows.write_pass(owner, 768, 300, 1);
-        rows.view().end_prefill();
+        rows.cache().end_prefill();
         EXPECT_THAT(heard, testing::ElementsAre("0:3", "1:3", "2:3"));
     }
 }

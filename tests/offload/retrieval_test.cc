@@ -32,28 +32,28 @@ class RecordingCpu final : public CpuDevice {
     bool graphs() const override { return true; }
 };
 
-/// A full view that the test writes and attends row by row. The query is (1, 0, ..) for each head, times `sign`.
+/// A full cache that the test writes and attends row by row. The query is (1, 0, ..) for each head, times `sign`.
 class Text {
   public:
     Text(const std::vector<bool>& on_chip, const RetrievalShape& shape, bool graphs = false, bool read = true)
         : device(graphs ? std::make_unique<RecordingCpu>() : std::make_unique<CpuDevice>(1)),
-          view(*device, *stream, kShape, {.on_chip = on_chip, .span_bytes = 1}),
-          set(*device, *stream, view, shape) {
+          cache(*device, *stream, kShape, {.on_chip = on_chip, .span_bytes = 1}),
+          set(*device, *stream, cache, shape) {
         if (read) set.choose_again(true);
     }
     /// A forward that threw may have left kernels that still read the rows kept below.
     ~Text() { stream->synchronize(); }
 
     void prefill(int64_t n) {
-        view.truncate(0, 0);
-        view.begin_prefill(0, n);
+        cache.truncate(0, 0);
+        cache.begin_prefill(0, n);
         for (OwnerIndex owner; owner.i < kOwners; ++owner) {
-            view.open_layer(owner, KvView::Pass::kWrites);
+            cache.open_layer(owner, KvCache::Pass::kWrites);
             for (int64_t done = 0; done < n; done += 300)
                 rows(*prefill_op, owner, done, std::min(int64_t{300}, n - done), n);
-            view.close_layer(owner);
+            cache.close_layer(owner);
         }
-        view.end_prefill();
+        cache.end_prefill();
         stream->synchronize();
     }
     /// Runs a forward of one row, and keeps the row. Blocks until done.
@@ -63,13 +63,13 @@ class Text {
     }
     /// Like step(), but only enqueues.
     void enqueue_step() {
-        const int64_t at = view.length(0);
-        const int32_t row = view.stage(0, -1);
+        const int64_t at = cache.length(0);
+        const int32_t row = cache.stage(0, -1);
         const RowGroup group = {.sequence = 0, .first = 0, .rows = 1, .bound = at + 1};
-        view.begin(std::span(&group, 1));
+        cache.begin(std::span(&group, 1));
         for (OwnerIndex owner; owner.i < kOwners; ++owner) rows(*decode_op, owner, at, 1, at + 1);
-        view.end();
-        view.keep(*decode_op, 0, std::span(&row, 1));
+        cache.end();
+        cache.keep(*decode_op, 0, std::span(&row, 1));
     }
     /// The tokens in the set's slots, from first to last; -1 where key and value do not belong to one token of this
     /// owner and head.
@@ -117,7 +117,7 @@ class Text {
     float sign = 1;
     std::unique_ptr<Device> device;
     std::unique_ptr<Stream> stream = device->make_stream("compute");
-    FullView view;
+    FullCache cache;
     RetrievalSet set;
 
   private:
@@ -143,13 +143,13 @@ class Text {
             return Tensor(x.data(), DType::kF32, {static_cast<int64_t>(x.size()) / kWidth, kWidth});
         };
         const auto ids = [](std::vector<int32_t>& x, const Shape& s) { return Tensor(x.data(), DType::kI32, s); };
-        const RowsView view_of = {.slots = ids(slots, {n}),
-                                  .sequences = ids(zeros, {n}),
-                                  .cached = ids(cached, {n}),
-                                  .ancestors = ids(ancestors, {n, kMaxRows}),
-                                  .max_slots = first + n};
-        view.write(op, owner, tensor(k), tensor(v), view_of);
-        view.attend(op, owner, {tensor(out), tensor(q), ids(heads, {kHeads}), view_of});
+        const RowsView cache_of = {.slots = ids(slots, {n}),
+                                   .sequences = ids(zeros, {n}),
+                                   .cached = ids(cached, {n}),
+                                   .ancestors = ids(ancestors, {n, kMaxRows}),
+                                   .max_slots = first + n};
+        cache.write(op, owner, tensor(k), tensor(v), cache_of);
+        cache.attend(op, owner, {tensor(out), tensor(q), ids(heads, {kHeads}), cache_of});
     }
     std::vector<float>& keep_floats(int64_t n) {
         return *floats_.emplace_back(std::make_unique<std::vector<float>>(n));
@@ -211,9 +211,9 @@ TEST(RetrievalSet, ComesBackToThePrompt) {
             text.sign = -1;
             for (int i = 0; i < 30; ++i) text.step();
             text.expect(kPrompt + 29, kPrompt + 30, "after 30 tokens");
-            text.view.truncate(0, kPrompt + 25);
+            text.cache.truncate(0, kPrompt + 25);
             text.expect(kPrompt + 29, kPrompt + 25, "five cut off");
-            text.view.truncate(0, kPrompt);
+            text.cache.truncate(0, kPrompt);
             text.stream->synchronize();
             text.sign = 1;
             text.expect(kPrompt, kPrompt, "the prompt again");
@@ -232,7 +232,7 @@ TEST(RetrievalSet, ReselectsAsOftenAfterTruncation) {
             text.sign = i < 3 ? 1 : -1;
             text.expect(i < 3 ? kPrompt : kPrompt + 2, kPrompt + i, fmt::format("sample {}, step {}", sample, i));
         }
-        text.view.truncate(0, kPrompt);
+        text.cache.truncate(0, kPrompt);
         text.stream->synchronize();
     }
 }
@@ -242,9 +242,9 @@ TEST(RetrievalSet, IsCutOffDownToItsCandidates) {
     Text text({true, false}, {.budget = 64, .chunk = kChunk});
     text.prefill(kPrompt);
     const int64_t candidates = text.set.shape().pick(kPrompt).candidates * kChunk;
-    text.view.truncate(0, candidates);
+    text.cache.truncate(0, candidates);
     text.expect(kPrompt, candidates, "picked chunks alone");
-    EXPECT_THROW(text.view.truncate(0, candidates - 1), Error);
+    EXPECT_THROW(text.cache.truncate(0, candidates - 1), Error);
 }
 
 // The host may be many forwards ahead: what it sends remains valid until it has been read.
@@ -262,13 +262,13 @@ TEST(RetrievalSet, IsChosenAsItWasSaidThen) {
 TEST(RetrievalSet, TakesTheMemoryThatItsShapeSays) {
     const auto device = std::make_unique<CpuDevice>(1);
     const auto stream = device->make_stream("compute");
-    FullView view(*device, *stream, kShape);
+    FullCache cache(*device, *stream, kShape);
     for (const int64_t queries : {1, 2, 3}) {
         for (const bool comes_back : {false, true}) {
             const RetrievalShape shape = {
                 .budget = 64, .chunk = kChunk, .queries = queries, .query_columns = 512, .comes_back = comes_back};
             const size_t on_device = device->used(Space::kDevice), of_host = device->used(Space::kHost);
-            const RetrievalSet set(*device, *stream, view, shape);
+            const RetrievalSet set(*device, *stream, cache, shape);
             const MemoryBytes said = shape.memory(kShape);
             // Each of at most three buffers of either kind is whole pages.
             constexpr size_t kPages = size_t{3} * 4096;
@@ -285,13 +285,13 @@ TEST(RetrievalSet, TakesTheMemoryThatItsShapeSays) {
 TEST(RetrievalSet, RequiresChunksThatDivideTiles) {
     const auto device = std::make_unique<CpuDevice>(1);
     const auto stream = device->make_stream("compute");
-    FullView view(*device, *stream, kShape);
-    const auto make = [&](FullView& full, int64_t budget, int64_t chunk) {
+    FullCache cache(*device, *stream, kShape);
+    const auto make = [&](FullCache& full, int64_t budget, int64_t chunk) {
         const RetrievalSet set(*device, *stream, full, {.budget = budget, .chunk = chunk});
     };
-    for (const int64_t chunk : {int64_t{1}, int64_t{2}, kTileTokens}) EXPECT_NO_THROW(make(view, chunk, chunk));
-    for (const int64_t chunk : {int64_t{0}, int64_t{3}, 2 * kTileTokens}) EXPECT_THROW(make(view, 1024, chunk), Error);
-    EXPECT_THROW(make(view, 7, 8), Error);
+    for (const int64_t chunk : {int64_t{1}, int64_t{2}, kTileTokens}) EXPECT_NO_THROW(make(cache, chunk, chunk));
+    for (const int64_t chunk : {int64_t{0}, int64_t{3}, 2 * kTileTokens}) EXPECT_THROW(make(cache, 1024, chunk), Error);
+    EXPECT_THROW(make(cache, 7, 8), Error);
 }
 
 // The prompt's own selection is retained to the end of the context, and needs no copy to return to.
@@ -300,15 +300,15 @@ TEST(RetrievalSet, ChosenOnceStaysToTheEndOfTheContext) {
         Text text({true, false}, {.budget = 64, .chunk = kChunk, .every = RetrievalShape::kNever});
         text.prefill(prompt);
         for (int64_t i = 0; i < std::min(int64_t{70}, kShape.context - prompt); ++i) text.step();
-        text.expect(prompt, text.view.length(0), "at the end");
-        text.view.truncate(0, prompt);
+        text.expect(prompt, text.cache.length(0), "at the end");
+        text.cache.truncate(0, prompt);
         text.expect(prompt, prompt, "the prompt again");
     }
     // The budget holds the whole sequence.
     Text whole({true, true}, {.budget = kShape.context, .chunk = kChunk, .every = RetrievalShape::kNever});
     whole.prefill(kShape.context - 40);
     for (int64_t i = 0; i < 40; ++i) whole.step();
-    whole.view.truncate(0, kShape.context - 40);
+    whole.cache.truncate(0, kShape.context - 40);
     whole.expect(kShape.context - 40, kShape.context - 40, "all of it");
 }
 
@@ -353,7 +353,7 @@ TEST(RetrievalSet, TakesQueriesOfRecordedForwardsFromTheFirstRowOn) {
     Text text({true, true}, {.budget = 64, .chunk = kChunk, .queries = 2, .query_columns = kWidth}, /*graphs=*/true);
     text.prefill(kPrompt);
     text.step();
-    text.view.stage(0, -1);  // a row that was neither kept nor dropped
+    text.cache.stage(0, -1);  // a row that was neither kept nor dropped
     EXPECT_THROW(text.step(), Error);
 }
 
@@ -381,7 +381,7 @@ TEST(RetrievalSet, IsChosenByTheMeanOfTheLastQueries) {
             step(1, -1);
             step(-1, -1);
             step(-1, -1);
-            text.view.truncate(0, kPrompt);
+            text.cache.truncate(0, kPrompt);
             text.stream->synchronize();
             tokens = kPrompt;
         }

@@ -1,5 +1,5 @@
 #pragma once
-/// A view over a whole request. Every slot holds a number made of its layer, position and generation, so that tiles
+/// A cache over a whole request. Every slot holds a number made of its layer, position and generation, so that tiles
 /// differ; every tile's digest is taken where it is written and where it arrives.
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "offload/full/full_view.h"
+#include "offload/full/full_cache.h"
 #include "tests/offload/kv_kernels.h"
 
 namespace trireme::test {
@@ -52,18 +52,18 @@ class TileStory {
           integers_(device, kIntegers * sizeof(int32_t)) {}
     ~TileStory() { compute_->drain(); }
 
-    FullView& kv() { return kv_; }
+    FullCache& kv() { return kv_; }
 
     void prefill(int64_t n) {
         const int64_t first = kv_.length(0);
         begin_generation(first, n);
         kv_.begin_prefill(0, n);
         for (OwnerIndex l; l.i < kLayers; ++l) {
-            kv_.open_layer(l, KvView::Pass::kWrites);
+            kv_.open_layer(l, KvCache::Pass::kWrites);
             for (int64_t done = 0; done < n; done += kPrefillRows) {
                 const int64_t rows = std::min(kPrefillRows, n - done);
                 fill(l, first + done, rows);
-                kv_.write(append_, l, matrix(rows), matrix(rows), view(first + done, rows));
+                kv_.write(append_, l, matrix(rows), matrix(rows), cache(first + done, rows));
             }
             kv_.close_layer(l);
         }
@@ -80,7 +80,7 @@ class TileStory {
         kv_.begin({&group, 1});
         for (OwnerIndex l; l.i < kLayers; ++l) {
             fill(l, first, n);
-            const RowsView rows = view(first, n);
+            const RowsView rows = cache(first, n);
             kv_.write(op_, l, matrix(n), matrix(n), rows);
             kv_.attend(op_, l, {matrix(n), matrix(n), integers(kKvOfHead, 1), rows});
         }
@@ -116,7 +116,7 @@ class TileStory {
         compute_->copy(matrix(rows), HostTensor(from.data(), DType::kF32, {rows, kDim}));
     }
     /// Rows from slot `first` on: rows of a prompt, or a chain after `first` cached slots.
-    RowsView view(int64_t first, int64_t rows) {
+    RowsView cache(int64_t first, int64_t rows) {
         std::vector<int32_t>& from = sent_integers_.emplace_back(static_cast<size_t>(kIntegers), 0);
         const auto at = [&](int64_t i) { return from.begin() + i; };
         std::iota(at(0), at(rows), static_cast<int32_t>(first));
@@ -138,7 +138,7 @@ class TileStory {
                              kKvOfHead = kAncestors + kMaxRows * kMaxRows, kIntegers = kKvOfHead + 1;
     std::unique_ptr<Stream> compute_;
     MovingKernels op_, append_;
-    FullView kv_;
+    FullCache kv_;
     Buffer<Space::kDevice> rows_;
     Buffer<Space::kDevice> integers_;
     // Memory that the streams still read: kept until finish().

@@ -23,7 +23,8 @@ Remembered remembered(Session& session) {
 
 std::vector<Remembered> known_of(Chain& chain, Level& model) {
     std::vector<Remembered> all = {remembered(chain)};
-    // The level's state is saved for other chains. An evicting view is of no use to them, and the chain's state has it.
+    // The level's state is saved for other chains. An evicting cache is of no use to them, and the chain's state has
+    // it.
     if (model.full() != nullptr) all.push_back(remembered(model));
     return all;
 }

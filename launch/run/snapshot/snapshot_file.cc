@@ -10,6 +10,7 @@
 #include "model/files/shown.h"
 #include "model/files/store/digest.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 #include "runtime/random.h"
 
 namespace trireme {
@@ -52,12 +53,12 @@ std::string difference(const KeyValues& theirs, const KeyValues& mine, const Cou
     return "";
 }
 
-FullView* full_view_of(Engine& engine) {
+FullCache* full_view_of(Engine& engine) {
     return engine.model().full();
 }
 
 Buffer<Space::kHost> staging_for(Engine& engine) {
-    return {engine.device(), tile_staging_bytes(engine.model().view().shape())};
+    return {engine.device(), tile_staging_bytes(engine.model().cache().shape())};
 }
 
 void take(const StoreReader& store, const std::string& name, const Buffer<Space::kHost>& staging,
@@ -91,7 +92,7 @@ SnapshotWriter::SnapshotWriter(std::string path, IfThere old, const RankGroup& r
 uint64_t SnapshotWriter::write_rank(const SnapshotText& text, const SpecCosts& costs, const std::string& id,
                                     const std::vector<std::string>& parts) {
     const int rank = rank_group_.comm().rank();
-    FullView* const full = full_view_of(engine_);
+    FullCache* const full = full_view_of(engine_);
     const Shard& shard = engine_.weights().shard();
     const int64_t tokens = full == nullptr ? 0 : full->length(0);
     const std::vector<int32_t> ids = text.ids();
@@ -126,7 +127,7 @@ uint64_t SnapshotWriter::write_rank(const SnapshotText& text, const SpecCosts& c
     }
     const size_t tiles_at = full == nullptr ? 0 : add(tile_sets(full->shape(), tokens));
     const bool part = !parts.empty();
-    const std::string to = part ? (fs::path(path_).parent_path() / parts[static_cast<size_t>(rank)]).string() : path_;
+    const std::string to = part ? (fs::path(path_).parent_path() / parts[index(rank)]).string() : path_;
     StoreWriter writer(to, part ? IfThere::kRefuse : old_, std::string(part ? kPartKind : kSnapshotKind),
                        std::move(sets), about.dump());
     const Buffer<Space::kHost> staging = staging_for(engine_);
@@ -259,7 +260,7 @@ bool SnapshotReader::remembers(const std::string& name) const {
 }
 
 void SnapshotReader::fill(Engine& engine, const Buffer<Space::kHost>& staging) const {
-    FullView* const full = full_view_of(engine);
+    FullCache* const full = full_view_of(engine);
     require(full == nullptr || tokens_ > 0, Exit::kConfig,
             "--load-kv {}: it has what a bounded cache kept, and this run keeps all tokens", path_);
     if (full != nullptr)
@@ -329,7 +330,7 @@ void SnapshotReader::load_text(Engine& engine, Chain& chain, const RankGroup& ra
         // The next token's logits come from the last token; its keys and values are computed again.
         const int64_t there = std::min(tokens_, static_cast<int64_t>(ids.size()) - 1);
         level.truncate(0, there);
-        level.prefill(0, std::span(ids).subspan(static_cast<size_t>(there)));
+        level.prefill(0, std::span(ids).subspan(index(there)));
         level.save_logits();
     }
     chain.decoder().adopt(ids);

@@ -4,7 +4,7 @@
 /// With one rank, FILE has all data. With several, it names one file per rank in the same folder, FILE.rank-R-of-N.ID,
 /// and rank 0 writes it last. Each snapshot has its own ID, so a complete snapshot's files are never overwritten. Files
 /// are stores (model/files/store/sets.h) with these data sets. "about" has settings and progress; "ids" the sequence,
-/// i32; "k" and "v" the tiles of a full view (tiles.h). "chain", "retrieved" and "heavy" are states of objects, which
+/// i32; "k" and "v" the tiles of a full cache (tiles.h). "chain", "retrieved" and "heavy" are states of objects, which
 /// only the same number of ranks can resume. Conversations have "session" and "level", not "chain".
 
 #include <functional>
@@ -18,6 +18,7 @@
 #include "launch/run/engine.h"
 #include "launch/run/rank_group.h"
 #include "launch/run/snapshot/tiles.h"
+#include "runtime/index.h"
 
 namespace trireme {
 
@@ -33,7 +34,7 @@ struct SnapshotText {
     }
 };
 
-/// A named part of a run's state, in addition to the tiles of a full view: "chain", "session" or "level".
+/// A named part of a run's state, in addition to the tiles of a full cache: "chain", "session" or "level".
 struct Remembered {
     std::string name;
     std::function<void(Archive&)> state;  // writes the part to the archive, or restores it
@@ -90,17 +91,17 @@ class SnapshotReader {
     /// that wrote it. All ranks pass, or all throw.
     void load(Engine& engine, const std::vector<Remembered>& known, const RankGroup& rank_group) const;
     /// Like load(), for any number of ranks and without KV sets. `known` may have only states that are equal in all
-    /// ranks' files. Errors: Exit::kConfig for an evicting view.
+    /// ranks' files. Errors: Exit::kConfig for an evicting cache.
     void load_tiles(Engine& engine, const std::vector<Remembered>& known, const RankGroup& rank_group) const;
     /// Restores the tiles, after which another chain or number of ranks continues the sequence. Computes the logits of
     /// the last token again, unless the snapshot has them. Tokens may differ from an exact resume; their distribution
-    /// does not. Errors: Exit::kConfig for an evicting view, and if the chain requires a KV set that was not saved.
+    /// does not. Errors: Exit::kConfig for an evicting cache, and if the chain requires a KV set that was not saved.
     /// Sets saved by another number of ranks, on another backend or after generated tokens do not count.
     void load_text(Engine& engine, Chain& chain, const RankGroup& rank_group) const;
 
   private:
     const StoreReader& own(const RankGroup& rank_group) const {
-        return parts_.empty() ? *manifest_ : *parts_[static_cast<size_t>(rank_group.comm().rank())];
+        return parts_.empty() ? *manifest_ : *parts_[index(rank_group.comm().rank())];
     }
     void fill(Engine& engine, const Buffer<Space::kHost>& staging) const;
 
@@ -110,7 +111,7 @@ class SnapshotReader {
     std::vector<TilePart> tiles_;
     KeyValues settings_;
     SnapshotText text_;
-    int64_t tokens_ = 0;  // tokens that have keys and values, of a full view
+    int64_t tokens_ = 0;  // tokens that have keys and values, of a full cache
     SpecCosts costs_;
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/key_order.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -13,7 +14,7 @@ size_t head_bytes(const KvLayout& layout, DType type) {
     return static_cast<size_t>(kTileTokens * layout.head_dim) * size_of(type);
 }
 
-/// Supplies a view with its tiles, in the order in which it reads them.
+/// Supplies a cache with its tiles, in the order in which it reads them.
 class TilesFromStores final : public Archive {
   public:
     TilesFromStores(const KvShape& shape, std::string_view backend, int64_t tokens, int64_t first_head,
@@ -44,7 +45,7 @@ class TilesFromStores final : public Archive {
         auto* const to = static_cast<std::byte*>(from.data());
         const size_t k = head_bytes(layout_, layout_.k_type), v = head_bytes(layout_, layout_.v_type);
         for (int64_t h = 0; h < layout_.kv_heads; ++h) {
-            Source& s = sources_[of_head_[static_cast<size_t>(h)]];
+            Source& s = sources_[of_head_[index(h)]];
             const auto in = static_cast<size_t>(first_head_ + h - s.part.first_head), here = static_cast<size_t>(h);
             keys_of_rows(backend_, layout_.k_type, layout_.head_dim, s.k.row(next_) + in * k, to + here * k);
             std::memcpy(to + layout_.k_bytes() + here * v, s.v.row(next_) + in * v, v);
@@ -90,11 +91,11 @@ size_t tile_staging_bytes(const KvShape& shape) {
     return std::max(size_t{4} << 20, shape.layout.tile_bytes());
 }
 
-void write_tiles(FullView& view, std::string_view backend, StoreWriter& writer, size_t first,
+void write_tiles(FullCache& cache, std::string_view backend, StoreWriter& writer, size_t first,
                  const Buffer<Space::kHost>& staging) {
     ArchiveToStore tiles;
-    view.tiles(tiles, view.length(0));
-    const KvLayout& l = view.shape().layout;
+    cache.tiles(tiles, cache.length(0));
+    const KvLayout& l = cache.shape().layout;
     const size_t k = l.k_bytes(), head = head_bytes(l, l.k_type);
     std::vector<std::byte> keys(k);
     tiles.for_pieces(staging, [&](std::span<const std::byte> tile) {
@@ -106,10 +107,10 @@ void write_tiles(FullView& view, std::string_view backend, StoreWriter& writer, 
     });
 }
 
-void read_tiles(FullView& view, std::string_view backend, int64_t tokens, int64_t first_head,
+void read_tiles(FullCache& cache, std::string_view backend, int64_t tokens, int64_t first_head,
                 const std::vector<TilePart>& parts, const Buffer<Space::kHost>& staging) {
-    TilesFromStores tiles(view.shape(), backend, tokens, first_head, parts, staging);
-    view.tiles(tiles, tokens);
+    TilesFromStores tiles(cache.shape(), backend, tokens, first_head, parts, staging);
+    cache.tiles(tiles, tokens);
 }
 
 }  // namespace trireme

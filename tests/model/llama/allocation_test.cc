@@ -58,9 +58,9 @@ TEST_P(BoundedForwardOf, AllocatesNothing) {
           KvPolicy::kAdaKv, KvPolicy::kKeyNorm, KvPolicy::kRandom, KvPolicy::kKeyDiff}) {
         const EvictionShape shape = {
             .policy = policy, .budget = 64, .heavy = 32, .rolling = true, .observe = 16, .pool = 3, .every = 7};
-        Level level(
-            engine.device(), comm, engine.weights(),
-            {.context = 300, .view = evicting_view(engine.weights().config(), engine.weights().shard(), shape, comm)});
+        Level level(engine.device(), comm, engine.weights(),
+                    {.context = 300,
+                     .cache = evicting_cache(engine.weights().config(), engine.weights().shard(), shape, comm)});
         level.prefill(0, std::vector<int32_t>(100, 7));
         const std::vector<int32_t> first = {0};
         std::vector<Row> rows = {{.token = 3, .position = 0}};

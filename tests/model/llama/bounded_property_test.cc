@@ -9,7 +9,7 @@
 
 #include "dist/self_comm.h"
 #include "model/evicting_kv.h"
-#include "offload/evicting/evicting_view.h"
+#include "offload/evicting/evicting_cache.h"
 #include "tests/support/engine.h"
 #include "tests/support/random_model.h"
 #include "tests/support/sanitized.h"
@@ -46,7 +46,7 @@ class BoundedProperties : public testing::Test {
                     {.k_type = DType::kF32,
                      .v_type = DType::kF32,
                      .context = prompt + kSteps,
-                     .view = evicting_view(config, engine_.weights().shard(), shape, comm_)});
+                     .cache = evicting_cache(config, engine_.weights().shard(), shape, comm_)});
         return played(level, shape);
     }
     Result says_full() {
@@ -76,7 +76,7 @@ class BoundedProperties : public testing::Test {
             const HostTensor all = level.logits();
             const auto* x = static_cast<const float*>(all.data());
             said.logits.emplace_back(x, x + kVocab);
-            if (level.view().retained() != nullptr) check(level.view(), shape, said);
+            if (level.cache().retained() != nullptr) check(level.cache(), shape, said);
         };
         const std::vector<int32_t> first = {0};
         level.prefill(0, std::span(text).first(static_cast<size_t>(prompt)));
@@ -91,11 +91,11 @@ class BoundedProperties : public testing::Test {
         return said;
     }
     // Checks that every head retains as many tokens as its budget allows, the last ones among them.
-    static void check(const KvView& view, const EvictionShape& shape, Result& said) {
-        const SlotKv& kv = *view.retained();
+    static void check(const KvCache& cache, const EvictionShape& shape, Result& said) {
+        const SlotKv& kv = *cache.retained();
         const auto* tokens = static_cast<const int32_t*>(kv.tokens.data());
         for (int64_t row = 0; row < kv.owners() * kv.layout.kv_heads; ++row) {
-            const int64_t n = static_cast<const int32_t*>(kv.counts.data())[row], length = view.length(0);
+            const int64_t n = static_cast<const int32_t*>(kv.counts.data())[row], length = cache.length(0);
             const int64_t budget = shape.budget_of(OwnerIndex(row / kv.layout.kv_heads), kv.owners());
             ASSERT_EQ(n, std::min(length, budget));
             said.kept = n;

@@ -204,10 +204,10 @@ TEST_P(BoundedSharing, TakesTheMemoryItSays) {
             const KvShape kv = {.layout = {3, 16, DType::kF16, DType::kF16}, .owner_layers = owners(), .context = 5000};
             const std::unique_ptr<Stream> stream = engine.device().make_stream("test");
             const size_t device = engine.device().used(Space::kDevice), host = engine.device().used(Space::kHost);
-            const auto view =
-                evicting_view(config, engine.weights().shard(), shape, comm)(engine.device(), *stream, kv, {});
+            const auto cache =
+                evicting_cache(config, engine.weights().shard(), shape, comm)(engine.device(), *stream, kv, {});
             const MemoryBytes says = evicting_memory(config, engine.weights().shard(), kv, shape, "cpu", 1);
-            // A CPU's memory comes in whole pages: the view's own, its queries', its kernels'.
+            // A CPU's memory comes in whole pages: the cache's own, its queries', its kernels'.
             const auto pages = [](size_t used, size_t said) { return used >= said && used < said + 3 * 4096; };
             EXPECT_TRUE(pages(engine.device().used(Space::kDevice) - device, says.device)) << name_of(policy);
             EXPECT_TRUE(pages(engine.device().used(Space::kHost) - host, says.host)) << name_of(policy);

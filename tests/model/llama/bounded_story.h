@@ -11,7 +11,7 @@
 
 #include "dist/self_comm.h"
 #include "model/evicting_kv.h"
-#include "offload/evicting/evicting_view.h"
+#include "offload/evicting/evicting_cache.h"
 #include "tests/support/engine.h"
 #include "tests/support/random_model.h"
 
@@ -69,11 +69,11 @@ struct Pair {
                 {.k_type = kv,
                  .v_type = kv,
                  .context = kContext,
-                 .view = evicting_view(engine.weights().config(), engine.weights().shard(), shape, comm),
+                 .cache = evicting_cache(engine.weights().config(), engine.weights().shard(), shape, comm),
                  .passes = passes}),
           full(engine.device(), comm, engine.weights(),
                {.k_type = kv, .v_type = kv, .context = kContext, .passes = passes}) {}
-    const SlotKv& retained() const { return *level.view().retained(); }
+    const SlotKv& retained() const { return *level.cache().retained(); }
 
     Engine engine;
     Level level, full;
@@ -102,7 +102,7 @@ inline std::vector<std::vector<float>> steps(Level& level, int64_t n) {
 /// The tokens that each KV head of the model retains, by (owner, head).
 using Kept = std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>>;
 inline Kept kept_by(Level& level, int64_t first_head) {
-    const SlotKv& kv = *level.view().retained();
+    const SlotKv& kv = *level.cache().retained();
     level.stream().synchronize();
     Kept all;
     const int64_t heads = kv.layout.kv_heads;

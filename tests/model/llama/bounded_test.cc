@@ -113,8 +113,8 @@ TEST(Bounded, ComesBackToTheEndOfThePrompt) {
         p.level.prefill(0, text_of(90));
         const Kept before = kept_by(p.level, 0);
         const auto first = steps(p.level, 25);
-        EXPECT_TRUE(p.level.view().can_truncate(0, 90));
-        EXPECT_FALSE(p.level.view().can_truncate(0, 91));
+        EXPECT_TRUE(p.level.cache().can_truncate(0, 90));
+        EXPECT_FALSE(p.level.cache().can_truncate(0, 91));
         p.level.truncate(0, 90);
         EXPECT_EQ(kept_by(p.level, 0), before) << name_of(policy);
         EXPECT_EQ(steps(p.level, 25), first) << name_of(policy);
@@ -207,10 +207,10 @@ TEST(Bounded, TakesTheMemoryItSays) {
             const KvShape kv = {.layout = {3, 16, DType::kF16, DType::kF16}, .owner_layers = 3, .context = 5000};
             const std::unique_ptr<Stream> stream = engine.device().make_stream("test");
             const size_t device = engine.device().used(Space::kDevice), host = engine.device().used(Space::kHost);
-            const auto view =
-                evicting_view(config, engine.weights().shard(), shape, comm)(engine.device(), *stream, kv, {});
+            const auto cache =
+                evicting_cache(config, engine.weights().shard(), shape, comm)(engine.device(), *stream, kv, {});
             const MemoryBytes says = evicting_memory(config, engine.weights().shard(), kv, shape, "cpu", 1);
-            // A CPU's memory comes in whole pages: the view's own, its queries', its kernels'.
+            // A CPU's memory comes in whole pages: the cache's own, its queries', its kernels'.
             const auto pages = [](size_t used, size_t said) { return used >= said && used < said + 3 * 4096; };
             EXPECT_TRUE(pages(engine.device().used(Space::kDevice) - device, says.device)) << name_of(policy);
             EXPECT_TRUE(pages(engine.device().used(Space::kHost) - host, says.host)) << name_of(policy);
@@ -223,7 +223,7 @@ TEST(Bounded, RefusesWhatItCannotDo) {
     Pair p(shape_of(KvPolicy::kH2o, 32), DType::kF32, comm);
     p.level.prefill(0, text_of(50));
     steps(p.level, 3);
-    EXPECT_FALSE(p.level.view().can_truncate(0, 50));
+    EXPECT_FALSE(p.level.cache().can_truncate(0, 50));
     EXPECT_THROW(p.level.truncate(0, 50), Error);
     const std::vector<Row> two = {{.token = 1, .position = 53}, {.token = 2, .position = 54, .parent = 0}};
     EXPECT_THROW(p.level.forward(two), Error);

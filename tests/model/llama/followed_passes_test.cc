@@ -1,4 +1,4 @@
-// Observers of a view in forwards that take several passes over layers that read later ones.
+// Observers of a cache in forwards that take several passes over layers that read later ones.
 
 #include <map>
 
@@ -7,10 +7,10 @@
 namespace trireme::test {
 namespace {
 
-/// Records the queries of decode forwards that a view reports.
+/// Records the queries of decode forwards that a cache reports.
 struct Asked final : KvObserver {
-    explicit Asked(Level& of) : level(of) { level.view().add_observer(*this); }
-    ~Asked() override { level.view().remove_observer(*this); }
+    explicit Asked(Level& of) : level(of) { level.cache().add_observer(*this); }
+    ~Asked() override { level.cache().remove_observer(*this); }
     void query(Kernels&, OwnerIndex owner, LayerIndex, const Queries& queries, const Tensor&) override {
         const Tensor& q = queries.q;
         const Buffer<Space::kHost> host(*device, static_cast<size_t>(q.rows() * q.cols()) * sizeof(float));
@@ -28,7 +28,7 @@ struct Asked final : KvObserver {
     std::map<size_t, std::vector<std::pair<OwnerIndex, std::vector<float>>>> of_row;
 };
 
-// An observer of a view (such as a retrieval set, which selects by queries) gets the query of each row in each layer
+// An observer of a cache (such as a retrieval set, which selects by queries) gets the query of each row in each layer
 // once. It is the query of the last pass, and equals that of the row decoded alone.
 TEST(FollowedPasses, NotifyFollowersOfTheLastOne) {
     SelfComm comm;

@@ -56,13 +56,13 @@ TEST(LastRow, IsNotAloneWhereAFollowerRequiresAllRows) {
             const auto level = model.level(sharing_options({}, on_chip({chip, chip, chip})));
             Counting observer;
             observer.wants = wants;
-            level->view().add_observer(observer);
+            level->cache().add_observer(observer);
             level->prefill(0, ids);
             const auto n = static_cast<int64_t>(ids.size());
             EXPECT_EQ(observer.rows, wants ? 4 * n : 3 * n + 1);
             EXPECT_EQ(observer.asked,
                       (std::vector<OwnerIndex>{OwnerIndex(0), OwnerIndex(1), OwnerIndex(1), OwnerIndex(2)}));
-            level->view().remove_observer(observer);
+            level->cache().remove_observer(observer);
         }
     }
 }

@@ -68,7 +68,7 @@ TEST(Memory, AModelTakesWhatItsPlanSays) {
         EXPECT_GE(device.used(Space::kDevice), plan.total().device) << on_chip;
         EXPECT_LE(device.used(Space::kDevice), plan.total().device + slack) << on_chip;
         EXPECT_LE(device.used(Space::kHost), plan.total().host + slack) << on_chip;
-        EXPECT_EQ(model.view().facts().memory.device, plan.kv.device + plan.ring_bytes + plan.tail_bytes);
+        EXPECT_EQ(model.cache().facts().memory.device, plan.kv.device + plan.ring_bytes + plan.tail_bytes);
         EXPECT_EQ(weights.bytes_per_step(), in.weight_bytes_per_step);
     }
 }

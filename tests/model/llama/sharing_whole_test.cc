@@ -112,13 +112,13 @@ TEST(LayerSharingWhole, ResidencyChangesNoBit) {
             if (streamed == 0) wanted = said;
             EXPECT_EQ(said, wanted) << map << " " << streamed;
             if (streamed == 0) continue;
-            level->view().transport()->drain();
+            level->cache().transport()->drain();
             level->stream().synchronize();
-            const LinkUse before = level->view().transport()->use();
+            const LinkUse before = level->cache().transport()->use();
             decode(*level, std::span(ids).first(1));
             level->stream().synchronize();
-            level->view().transport()->drain();
-            const KvShape& kv = level->view().shape();
+            level->cache().transport()->drain();
+            const KvShape& kv = level->cache().shape();
             // Without frames an owner crosses the link again for each reader that does not follow the one before.
             const LayerMap layers = HashedModel(s).config().layer_map;
             int64_t crosses = 0;
@@ -128,7 +128,7 @@ TEST(LayerSharingWhole, ResidencyChangesNoBit) {
             }
             if (streamed < 4) crosses = std::ranges::count(chip, false);
             // 1,500 tokens: tiles below the newest two are in host memory.
-            EXPECT_EQ((level->view().transport()->use() - before).h2d_bytes,
+            EXPECT_EQ((level->cache().transport()->use() - before).h2d_bytes,
                       static_cast<uint64_t>(crosses * 4) * kv.layout.tile_bytes())
                 << map << " " << streamed;
         }

@@ -8,7 +8,7 @@
 #include "decode/decode_state.h"
 #include "dist/self_comm.h"
 #include "model/checkpoint/rope.h"
-#include "offload/window/window_view.h"
+#include "offload/window/window_cache.h"
 #include "tests/support/engine.h"
 #include "tests/support/random_model.h"
 
@@ -30,10 +30,10 @@ std::unique_ptr<RandomModel> one_layer() {
                                                      .context = 4096});
 }
 
-ViewMaker window_view(const LlamaConfig& config) {
+CacheMaker window_cache(const LlamaConfig& config) {
     auto rope = std::make_shared<Rope>(config.rope, config.head_dim);
     return [rope](Device& device, Stream& compute, const KvShape& shape, const std::vector<OwnerIndex>&) {
-        return std::make_unique<WindowView>(
+        return std::make_unique<WindowCache>(
             device, compute, shape, WindowShape{kSinks, kRecent},
             [rope](std::span<float> out, int64_t position) { rope->turn(out, position); });
     };
@@ -66,8 +66,10 @@ class WindowTest : public testing::Test {
   protected:
     SelfComm comm;
     Engine engine{one_layer(), {.weights = DType::kF32, .context = 256}, comm};
-    LevelOptions options{
-        .k_type = DType::kF32, .v_type = DType::kF32, .context = 4096, .view = window_view(engine.weights().config())};
+    LevelOptions options{.k_type = DType::kF32,
+                         .v_type = DType::kF32,
+                         .context = 4096,
+                         .cache = window_cache(engine.weights().config())};
     Level window{engine.device(), comm, engine.weights(), options};
     Level full{engine.device(), comm, engine.weights(), {.k_type = DType::kF32, .v_type = DType::kF32, .context = 512}};
 
@@ -114,7 +116,7 @@ TEST_F(WindowTest, MovesWithTheText) {
             level.accept_rows();
             level.commit();
         }
-        EXPECT_EQ(window.view().cached(0), kWindow);
+        EXPECT_EQ(window.cache().cached(0), kWindow);
     }
 }
 

@@ -1,4 +1,4 @@
-#include "offload/window/window_view.h"
+#include "offload/window/window_cache.h"
 
 #include <algorithm>
 
@@ -40,16 +40,17 @@ MemoryBytes own_memory(const KvShape& s, const WindowShape& w) {
 
 }  // namespace
 
-MemoryBytes WindowView::memory_for(const KvShape& shape, const WindowShape& window) {
+MemoryBytes WindowCache::memory_for(const KvShape& shape, const WindowShape& window) {
     return own_memory(shape, window) + KeptLists::memory();
 }
 
-WindowView::WindowView(Device& device, Stream& compute, const KvShape& kv, const WindowShape& window, Rotation rotation)
-    : KvView(kv, {.most_slots = window.tokens() + kMaxRows,
-                  .visible = window.tokens(),
-                  .prompt_first = window.sinks,
-                  .prompt_last = window.recent,
-                  .memory = memory_for(kv, window)}),
+WindowCache::WindowCache(Device& device, Stream& compute, const KvShape& kv, const WindowShape& window,
+                         Rotation rotation)
+    : KvCache(kv, {.most_slots = window.tokens() + kMaxRows,
+                   .visible = window.tokens(),
+                   .prompt_first = window.sinks,
+                   .prompt_last = window.recent,
+                   .memory = memory_for(kv, window)}),
       window_(window),
       rotation_(std::move(rotation)),
       compute_(compute),
@@ -90,8 +91,8 @@ WindowView::WindowView(Device& device, Stream& compute, const KvShape& kv, const
     compute_.synchronize();
 }
 
-void WindowView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
-                       const Tensor& change) {
+void WindowCache::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
+                        const Tensor& change) {
     const LayerKv& kv = layers_[owner.at()];
     if (prefill_ < 0) return op.kv_stage(kv, k, v, rows);
     op.kv_append(kv, k, v, rows, change);
@@ -100,20 +101,20 @@ void WindowView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Ten
     op.gather_rows(sinks_[owner.at()].v, v, first_rows_);
 }
 
-void WindowView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
+void WindowCache::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     op.attention(a.out, a.q, layers_[owner.at()], a.kv_of_head, a.rows);
 }
 
 // The sinks keep their slots; recent tokens cycle through the others. Attention does not depend on their order.
-int64_t WindowView::slot_of(int64_t token) const {
+int64_t WindowCache::slot_of(int64_t token) const {
     return token < window_.tokens() ? token : sinks_here_ + (token - sinks_here_) % (window_.tokens() - sinks_here_);
 }
 
-void WindowView::state(Archive& ar) {
+void WindowCache::state(Archive& ar) {
     ar.section("window view");
     const std::array<int64_t, 2> shape = {window_.sinks, window_.recent};
     ar.same(shape, "the draft's window");
-    KvView::state(ar);
+    KvCache::state(ar);
     ar.value(sinks_here_);
     for (const Tensor& tile : tiles_) ar.memory(compute_, tile);
     for (const Sinks& sinks : sinks_) {
@@ -122,7 +123,7 @@ void WindowView::state(Archive& ar) {
     }
 }
 
-void WindowView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) {
+void WindowCache::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) {
     const int64_t n = static_cast<int64_t>(rows.size()), first = length(sequence);
     check(staged().are_path(sequence, rows), "window: rows {} are kept and are no path", fmt::join(rows, " "));
     if (n > 0) {
@@ -134,7 +135,7 @@ void WindowView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> ro
 }
 
 // Rotations add up: the sinks' keys, at their first positions, are rotated by the distance that the window has moved.
-void WindowView::move_sinks(Kernels& op) {
+void WindowCache::move_sinks(Kernels& op) {
     const int64_t moved = length(0) - window_.tokens(), head_dim = shape().layout.head_dim;
     Angles& angles = angles_[next_angles_];
     next_angles_ = (next_angles_ + 1) % angles_.size();
@@ -154,21 +155,21 @@ void WindowView::move_sinks(Kernels& op) {
     angles.free = compute_.record();
 }
 
-void WindowView::truncate(int64_t sequence, int64_t n) {
+void WindowCache::truncate(int64_t sequence, int64_t n) {
     check(can_truncate(sequence, n), "window: cannot truncate {} tokens to {}: the window of {} has moved on",
           length(sequence), n, window_.tokens());
     prefill_ = -1;
     commit(sequence, n);
 }
 
-void WindowView::begin_prefill(int64_t sequence, int64_t n) {
+void WindowCache::begin_prefill(int64_t sequence, int64_t n) {
     check(length(sequence) == 0 && n <= window_.tokens(),
           "window: a prefill of {} tokens after {}, at most {} after none", n, length(sequence), window_.tokens());
     prefill_ = n;
     sinks_here_ = n < window_.sinks ? 0 : window_.sinks;
 }
 
-void WindowView::end_prefill() {
+void WindowCache::end_prefill() {
     commit(0, prefill_);
     prefill_ = -1;
 }

@@ -1,4 +1,4 @@
-#include "offload/evicting/parallel_view.h"
+#include "offload/evicting/parallel_cache.h"
 
 #include <array>
 
@@ -7,12 +7,12 @@
 
 namespace trireme {
 
-MemoryBytes ParallelView::memory_for() {
+MemoryBytes ParallelCache::memory_for() {
     return {.device = Arena<Space::kDevice>::bytes_of(DType::kI32, {kPrefillRows, kMaxRows})};
 }
 
-ParallelView::ParallelView(Device& device, Stream& compute, const KvShape& kv, const Make& make)
-    : KvView(kv), device_(device, memory_for().device), zeros_(device_.take(DType::kI32, {kPrefillRows, kMaxRows})) {
+ParallelCache::ParallelCache(Device& device, Stream& compute, const KvShape& kv, const Make& make)
+    : KvCache(kv), device_(device, memory_for().device), zeros_(device_.take(DType::kI32, {kPrefillRows, kMaxRows})) {
     Upload(device, compute).operator()<int32_t>(zeros_, [](int64_t, int64_t) { return 0; });
     for (int64_t sequence = 0; sequence < kv.sequences; ++sequence) {
         views_.push_back(make(one_sequence(kv), sequence == 0 ? nullptr : views_[0].get()));
@@ -22,23 +22,23 @@ ParallelView::ParallelView(Device& device, Stream& compute, const KvShape& kv, c
     groups_.reserve(kMaxRows);
 }
 
-void ParallelView::set_provisional(bool will_be) {
-    KvView::set_provisional(will_be);
-    for (const auto& view : views_) view->set_provisional(will_be);
+void ParallelCache::set_provisional(bool will_be) {
+    KvCache::set_provisional(will_be);
+    for (const auto& cache : views_) cache->set_provisional(will_be);
 }
 
-void ParallelView::begin(std::span<const RowGroup> groups) {
+void ParallelCache::begin(std::span<const RowGroup> groups) {
     groups_.assign(groups.begin(), groups.end());
     for (const RowGroup& g : groups) {
-        EvictingView& view = of(g.sequence);
-        view.drop();
-        for (int64_t r = 0; r < g.rows; ++r) view.stage(0, -1);
-        view.begin(std::array{RowGroup{.sequence = 0, .first = 0, .rows = g.rows, .bound = g.bound}});
+        EvictingCache& cache = of(g.sequence);
+        cache.drop();
+        for (int64_t r = 0; r < g.rows; ++r) cache.stage(0, -1);
+        cache.begin(std::array{RowGroup{.sequence = 0, .first = 0, .rows = g.rows, .bound = g.bound}});
     }
 }
 
-/// A sequence's row of a decode forward, as its view has it: staged row 0 of sequence 0.
-RowsView ParallelView::rows_of(const RowGroup& g, const RowsView& rows) const {
+/// A sequence's row of a decode forward, as its cache has it: staged row 0 of sequence 0.
+RowsView ParallelCache::rows_of(const RowGroup& g, const RowsView& rows) const {
     RowsView own = rows.some(g.first, g.rows, g.bound);
     own.sequences = Tensor(zeros_.data(), DType::kI32, {g.rows});
     own.ancestors = zeros_.first_rows(g.rows);
@@ -46,8 +46,8 @@ RowsView ParallelView::rows_of(const RowGroup& g, const RowsView& rows) const {
     return own;
 }
 
-void ParallelView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
-                         const Tensor& change) {
+void ParallelCache::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
+                          const Tensor& change) {
     if (prefill_ >= 0) {
         RowsView own = rows;
         own.sequences = Tensor(zeros_.data(), DType::kI32, {k.rows()});
@@ -58,7 +58,7 @@ void ParallelView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const T
     }
 }
 
-void ParallelView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
+void ParallelCache::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     AttentionCall own = a;
     if (prefill_ >= 0) {
         own.rows.sequences = Tensor(zeros_.data(), DType::kI32, {a.q.rows()});
@@ -72,30 +72,30 @@ void ParallelView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a)
     }
 }
 
-void ParallelView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) {
+void ParallelCache::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) {
     check(rows.size() <= 1, "evicting caches: {} rows of a sequence are kept", rows.size());
     const std::array<int32_t, 1> first = {0};
     of(sequence).keep(op, 0, std::span(first).first(rows.size()));
     commit(sequence, of(sequence).length(0));
 }
 
-void ParallelView::truncate(int64_t sequence, int64_t n) {
+void ParallelCache::truncate(int64_t sequence, int64_t n) {
     prefill_ = -1;
     of(sequence).truncate(0, n);
     commit(sequence, n);
 }
 
-void ParallelView::fork(int64_t sequence) {
+void ParallelCache::fork(int64_t sequence) {
     of(sequence).fork_from(of(0));
     commit(sequence, length(0));
 }
 
-void ParallelView::begin_prefill(int64_t sequence, int64_t n) {
+void ParallelCache::begin_prefill(int64_t sequence, int64_t n) {
     of(sequence).begin_prefill(0, n);
     prefill_ = sequence;
 }
 
-void ParallelView::end_prefill() {
+void ParallelCache::end_prefill() {
     of(prefill_).end_prefill();
     commit(prefill_, of(prefill_).length(0));
     prefill_ = -1;

@@ -1,4 +1,4 @@
-#include "offload/full/full_view.h"
+#include "offload/full/full_cache.h"
 
 #include <cstring>
 #include <vector>
@@ -24,7 +24,7 @@ struct Fixture {
     std::unique_ptr<Stream> stream = device->make_stream("kv");
     std::unique_ptr<Kernels> op = make_kernels(
         *device, *stream, Phase::kDecode, {.max_rows = kMaxRows, .max_k = 16, .max_n = 16, .heads = 2, .head_dim = 8});
-    FullView kv;
+    FullCache kv;
     Buffer<Space::kHost> host{*device, kMaxRows * 16 * sizeof(float)};
     Buffer<Space::kDevice> dev{*device, kMaxRows * 16 * sizeof(float)};
 
@@ -45,14 +45,14 @@ struct Fixture {
         }
         // On the CPU, host vectors can serve as device memory.
         const auto of = [](std::vector<int32_t>& v, const Shape& s) { return Tensor(v.data(), DType::kI32, s); };
-        const RowsView view = {.slots = of(zeros, {rows}),
-                               .sequences = of(zeros, {rows}),
-                               .cached = of(zeros, {rows}),
-                               .ancestors = of(ancestors, {rows, kMaxRows}),
-                               .max_slots = 1};
+        const RowsView cache = {.slots = of(zeros, {rows}),
+                                .sequences = of(zeros, {rows}),
+                                .cached = of(zeros, {rows}),
+                                .ancestors = of(ancestors, {rows, kMaxRows}),
+                                .max_slots = 1};
         stream->copy(dev.tensor(DType::kF32, shape), host.tensor(DType::kF32, shape));
         for (OwnerIndex l; l.i < kShape.owner_layers; ++l) {
-            kv.write(*op, l, dev.tensor(DType::kF32, shape), dev.tensor(DType::kF32, shape), view);
+            kv.write(*op, l, dev.tensor(DType::kF32, shape), dev.tensor(DType::kF32, shape), cache);
         }
         stream->synchronize();
     }
@@ -69,7 +69,7 @@ struct Fixture {
     }
 };
 
-TEST(FullView, TilesAreDisjointAndEveryByteOfTheBufferIsOnes) {
+TEST(FullCache, TilesAreDisjointAndEveryByteOfTheBufferIsOnes) {
     Fixture f;
     std::vector<int64_t> addresses;
     for (int64_t l = 0; l < 3; ++l) {
@@ -85,7 +85,7 @@ TEST(FullView, TilesAreDisjointAndEveryByteOfTheBufferIsOnes) {
     EXPECT_EQ(kShape.layout.tile_bytes(), 2u * 2 * 256 * 8 * 4);
 }
 
-TEST(FullView, KeepsTheChosenRowsInOrder) {
+TEST(FullCache, KeepsTheChosenRowsInOrder) {
     Fixture f;
     f.grow(1, 255);
     f.stage(1, {-1, 0, 0, 2, 2}, 100);
@@ -106,7 +106,7 @@ TEST(FullView, KeepsTheChosenRowsInOrder) {
     }
 }
 
-TEST(FullView, TruncatesAndGrowsAgain) {
+TEST(FullCache, TruncatesAndGrowsAgain) {
     Fixture f;
     const std::vector<int32_t> all = {0, 1, 2, 3}, one = {0};
     f.stage(0, {-1, 0, 1, 2}, 10);
@@ -122,7 +122,7 @@ TEST(FullView, TruncatesAndGrowsAgain) {
     EXPECT_THROW(f.kv.truncate(0, 4), Error);
 }
 
-TEST(FullView, RefusesTokensBeyondTheContext) {
+TEST(FullCache, RefusesTokensBeyondTheContext) {
     Fixture f;
     f.grow(0, 599);
     f.stage(0, {-1, 0}, 1);
@@ -134,7 +134,7 @@ TEST(FullView, RefusesTokensBeyondTheContext) {
 }
 
 // More keeps in flight than there are slots for their lists.
-TEST(FullView, ManyKeepsInARowDoNotOverwriteEachOther) {
+TEST(FullCache, ManyKeepsInARowDoNotOverwriteEachOther) {
     KvShape many = kShape;
     many.sequences = 64;
     Fixture f(many);
@@ -148,7 +148,7 @@ TEST(FullView, ManyKeepsInARowDoNotOverwriteEachOther) {
     for (int64_t s = 0; s < 64; ++s) EXPECT_EQ(f.key(2, s, 0, 1), static_cast<float>(s));
 }
 
-TEST(FullView, KeepsPathsAlone) {
+TEST(FullCache, KeepsPathsAlone) {
     Fixture f;
     f.stage(0, {-1, 0, 0, -1, 3}, 1);
     const auto keeps = [&](int64_t sequence, const std::vector<int32_t>& rows) {
@@ -171,7 +171,7 @@ TEST(FullView, KeepsPathsAlone) {
     EXPECT_FALSE(keeps(0, {0}));  // dropped with the other rows
 }
 
-TEST(FullView, RowsAreStagedAfterOthersUntilThereIsNoRoom) {
+TEST(FullCache, RowsAreStagedAfterOthersUntilThereIsNoRoom) {
     Fixture f;
     for (int32_t r = 0; r < kMaxRows; ++r) EXPECT_EQ(f.kv.stage(r % 2, r < 2 ? -1 : r - 2), r);
     EXPECT_EQ(f.kv.staged().depth(63), 31);

@@ -1,4 +1,4 @@
-#include "offload/full/full_view.h"
+#include "offload/full/full_cache.h"
 
 #include <algorithm>
 #include <utility>
@@ -43,7 +43,7 @@ std::vector<OwnerIndex> reads_or_all(std::vector<OwnerIndex> reads, int64_t owne
 
 }  // namespace
 
-MemoryBytes FullView::table_memory(const KvShape& s) {
+MemoryBytes FullCache::table_memory(const KvShape& s) {
     return MemoryBytes{.device =
                            DeviceArena::bytes_of(DType::kI32, {kMaxRows}) +
                            static_cast<size_t>(s.owner_layers) * DeviceArena::bytes_of(DType::kI64, table_shape(s)) +
@@ -52,15 +52,15 @@ MemoryBytes FullView::table_memory(const KvShape& s) {
            KeptLists::memory();
 }
 
-FullView::Streaming::Streaming(Device& device, Stream& compute, const StreamShape& shape,
-                               std::vector<OwnerIndex> owners, const Residency& residency,
-                               const std::vector<StreamedIndex>& reads)
+FullCache::Streaming::Streaming(Device& device, Stream& compute, const StreamShape& shape,
+                                std::vector<OwnerIndex> owners, const Residency& residency,
+                                const std::vector<StreamedIndex>& reads)
     : transport(device, compute, shape, std::move(owners), residency.link, residency.verify),
       ring(device, transport, shape, residency.ring, residency.frames, reads),
       tails(device, transport, shape),
       window(device, transport, ring, tails, shape) {}
 
-FullView::Streaming::~Streaming() {
+FullCache::Streaming::~Streaming() {
     transport.drain();
 }
 
@@ -73,9 +73,9 @@ StreamShape stream_shape(const KvShape& shape, int64_t layers, size_t span_bytes
             .common = shape.common_tiles()};
 }
 
-FullView::FullView(Device& device, Stream& compute, const KvShape& kv, const Residency& residency,
-                   std::vector<OwnerIndex> reads)
-    : KvView(kv, {.in_order = true}),
+FullCache::FullCache(Device& device, Stream& compute, const KvShape& kv, const Residency& residency,
+                     std::vector<OwnerIndex> reads)
+    : KvCache(kv, {.in_order = true}),
       compute_(compute),
       streamed_(number_streamed(kv.owner_layers, residency.on_chip)),
       streamed_layers_(std::ranges::count_if(streamed_, [](StreamedIndex n) { return n.i >= 0; })),
@@ -112,10 +112,10 @@ FullView::FullView(Device& device, Stream& compute, const KvShape& kv, const Res
     Upload(device, compute).operator()<int32_t>(zeros_, [](int64_t, int64_t) { return 0; });
 }
 
-FullView::~FullView() = default;
+FullCache::~FullCache() = default;
 
 /// An owner's tiles are contiguous, in the order of KvShape::tile; so are the owners on chip.
-char* FullView::tile_on_chip(OwnerIndex owner, int64_t sequence, int64_t tile) const {
+char* FullCache::tile_on_chip(OwnerIndex owner, int64_t sequence, int64_t tile) const {
     const auto before =
         std::count_if(streamed_.begin(), streamed_.begin() + owner.i, [](StreamedIndex n) { return n.i < 0; });
     return static_cast<char*>(tiles_.data()) + static_cast<size_t>(before) * shape().layer_bytes() +
@@ -123,7 +123,7 @@ char* FullView::tile_on_chip(OwnerIndex owner, int64_t sequence, int64_t tile) c
 }
 
 /// Fills the address tables of the owners on chip.
-void FullView::place_on_chip(Device& device) {
+void FullCache::place_on_chip(Device& device) {
     TableWriter tables(device, compute_, table_shape(shape()));
     for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {
         if (!on_chip(owner)) continue;
@@ -131,7 +131,7 @@ void FullView::place_on_chip(Device& device) {
     }
 }
 
-void FullView::begin(std::span<const RowGroup> groups) {
+void FullCache::begin(std::span<const RowGroup> groups) {
     for (const RowGroup& g : groups) {
         for (KvObserver* f : observers(g.sequence)) f->begin(g.sequence, length(g.sequence));
     }
@@ -148,16 +148,16 @@ void FullView::begin(std::span<const RowGroup> groups) {
     streaming_->ring.begin(readings_);
 }
 
-void FullView::end() {
+void FullCache::end() {
     if (streaming_) streaming_->ring.end();
 }
 
-void FullView::set_read_order(std::span<const OwnerIndex> reads) {
+void FullCache::set_read_order(std::span<const OwnerIndex> reads) {
     if (streaming_) streaming_->ring.set_reads(streamed_reads(reads, streamed_));
 }
 
-void FullView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
-                     const Tensor& change) {
+void FullCache::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
+                      const Tensor& change) {
     if (!prefill_.running) return op.kv_stage(layer(owner), k, v, rows);
     const int64_t n = k.rows(), first = rows.max_slots - n;
     const LayerKv& kv = on_chip(owner) ? layer(owner) : prefill_.open;
@@ -168,7 +168,7 @@ void FullView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tenso
 }
 
 // Observers are not notified in passes that will be repeated.
-void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
+void FullCache::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     if (prefill_.running) return attend_prompt(op, owner, a);
     for (const RowGroup& g : groups_) {
         // A recorded call is of one sequence, and with padding.
@@ -189,7 +189,7 @@ void FullView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
 
 /// Attention of a prompt's rows. Observers are notified of the queries and tiles of the last batch only: of the
 /// prompt's last query.
-void FullView::attend_prompt(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
+void FullCache::attend_prompt(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     const int64_t sequence = prefill_.sequence;
     const bool last = a.rows.max_slots == length(sequence) + prefill_.tokens;
     const LayerKv& kv = on_chip(owner) ? layer(owner) : prefill_.open;
@@ -204,22 +204,22 @@ void FullView::attend_prompt(Kernels& op, OwnerIndex owner, const AttentionCall&
     if (last) passing(op, owner, sequence, kv, {});
 }
 
-void FullView::passing(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv,
-                       const TileRange& part) const {
+void FullCache::passing(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv,
+                        const TileRange& part) const {
     for (KvObserver* f : observers(sequence)) {
         if (!provisional()) f->passing(op, owner, kv, part);
     }
 }
 
 /// The rows of a forward with sequence 0 for all of them: for tiles that all sequences share.
-RowsView FullView::as_one(const AttentionCall& a) const {
+RowsView FullCache::as_one(const AttentionCall& a) const {
     RowsView rows = a.rows;
     rows.sequences = zeros_.first_rows(a.q.rows());
     return rows;
 }
 
 /// Attention over the tiles that all sequences share, read once for all rows, then over each sequence's own.
-void FullView::attend_common(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
+void FullCache::attend_common(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     const LayerKv& kv = layer(owner);
     op.attention(a.out, a.q, kv, a.kv_of_head, as_one(a), {0, shape().common_tiles()});
     op.attention(a.out, a.q, kv, a.kv_of_head, a.rows, {shape().common_tiles(), kEveryTile});
@@ -227,7 +227,7 @@ void FullView::attend_common(Kernels& op, OwnerIndex owner, const AttentionCall&
 
 /// Attention over streamed tiles, span by span as they arrive: over those that all sequences share, then over each
 /// sequence's own, then over the newest ones, which are on the device.
-void FullView::attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
+void FullCache::attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     TileRing& ring = streaming_->ring;
     const StreamedIndex layer_here = streamed_[owner.at()];
     const LayerKv& kv = layer(owner);
@@ -264,7 +264,7 @@ void FullView::attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCal
     }
 }
 
-void FullView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) {
+void FullCache::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) {
     const int64_t n = static_cast<int64_t>(rows.size()), first = length(sequence);
     check(first + n <= shape().context, "kv: {} rows kept after {} of {} tokens", n, first, shape().context);
     check(staged().are_path(sequence, rows), "kv: rows {} of sequence {} are kept and are no path",
@@ -283,7 +283,7 @@ void FullView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows
     commit(sequence, first + n);
 }
 
-void FullView::truncate(int64_t sequence, int64_t n) {
+void FullCache::truncate(int64_t sequence, int64_t n) {
     check(n >= 0 && n <= length(sequence), "kv: cannot truncate {} tokens to {}", length(sequence), n);
     if (streaming_ && n < length(sequence)) {
         streaming_->ring.forget();
@@ -294,7 +294,7 @@ void FullView::truncate(int64_t sequence, int64_t n) {
     commit(sequence, n);
 }
 
-void FullView::fork(int64_t sequence) {
+void FullCache::fork(int64_t sequence) {
     const KvShape& s = shape();
     const int64_t n = length(0);
     check(sequence > 0 && n >= s.common && length(sequence) == 0,
@@ -314,7 +314,7 @@ void FullView::fork(int64_t sequence) {
     commit(sequence, n);
 }
 
-void FullView::state(Archive& ar) {
+void FullCache::state(Archive& ar) {
     ar.section("full view");
     int64_t n = length(0);
     ar.value(n);
@@ -323,7 +323,7 @@ void FullView::state(Archive& ar) {
     tiles(ar, n);
 }
 
-void FullView::tiles(Archive& ar, int64_t n) {
+void FullCache::tiles(Archive& ar, int64_t n) {
     const KvShape& s = shape();
     check(s.sequences == 1 && n <= s.context && (ar.loads() || n == length(0)), "kv: {} tokens of {} sequences", n,
           s.sequences);
@@ -357,7 +357,7 @@ void FullView::tiles(Archive& ar, int64_t n) {
     if (ar.loads()) commit(0, n);
 }
 
-void FullView::begin_prefill(int64_t sequence, int64_t n) {
+void FullCache::begin_prefill(int64_t sequence, int64_t n) {
     const int64_t before = length(sequence);
     check(n >= 0 && before + n <= shape().context, "kv: {} tokens appended to {} of {}", n, before, shape().context);
     prefill_ = {.running = true, .sequence = sequence, .tokens = n, .open = {}};
@@ -365,18 +365,18 @@ void FullView::begin_prefill(int64_t sequence, int64_t n) {
     if (streaming_) streaming_->window.begin(sequence, before, before + n);
 }
 
-void FullView::open_layer(OwnerIndex owner, Pass pass) {
+void FullCache::open_layer(OwnerIndex owner, Pass pass) {
     if (on_chip(owner)) return;
     prefill_.open = layer(owner);
     prefill_.open.tiles =
         streaming_->window.open(streamed_[owner.at()], pass == Pass::kWrites, /*stores=*/!provisional());
 }
 
-void FullView::close_layer(OwnerIndex owner) {
+void FullCache::close_layer(OwnerIndex owner) {
     if (!on_chip(owner)) streaming_->window.close();
 }
 
-void FullView::end_prefill() {
+void FullCache::end_prefill() {
     commit(prefill_.sequence, length(prefill_.sequence) + prefill_.tokens);
     prefill_.running = false;
     for (KvObserver* f : observers(prefill_.sequence)) f->prefilled(prefill_.sequence);

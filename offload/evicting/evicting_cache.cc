@@ -1,4 +1,4 @@
-#include "offload/evicting/evicting_view.h"
+#include "offload/evicting/evicting_cache.h"
 
 #include <algorithm>
 
@@ -7,13 +7,14 @@
 #include "offload/evicting/slot_layer.h"
 #include "offload/upload.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
-KernelLimits EvictingView::renewing_limits(const KvShape& kv, const EvictionShape& s, int64_t heads) {
+KernelLimits EvictingCache::renewing_limits(const KvShape& kv, const EvictionShape& s, int64_t heads) {
     return {.max_rows = s.observe, .max_k = 0, .max_n = 0, .heads = heads, .head_dim = kv.layout.head_dim};
 }
 
-MemoryBytes EvictingView::memory_for(const KvShape& kv, const EvictionShape& s, const KvReaders& readers) {
+MemoryBytes EvictingCache::memory_for(const KvShape& kv, const EvictionShape& s, const KvReaders& readers) {
     MemoryBytes each = {.device = EvictingMemory::bytes(kv, s)};
     if (s.shares()) {  // the largest budgets, and the table of tiles for state()
         each.host += static_cast<size_t>(kv.owner_layers) * sizeof(int32_t) + EvictingMemory::table_bytes(kv, s);
@@ -25,8 +26,8 @@ MemoryBytes EvictingView::memory_for(const KvShape& kv, const EvictionShape& s, 
     return kv.sequences * each + MemoryBytes{.device = EvictingScratch::scratch_bytes(kv, s, readers)};
 }
 
-/// `lent`: the scratch is another view's.
-CacheFacts EvictingView::facts_of(const KvShape& kv, const EvictionShape& s, const KvReaders& readers, bool lent) {
+/// `lent`: the scratch is another cache's.
+CacheFacts EvictingCache::facts_of(const KvShape& kv, const EvictionShape& s, const KvReaders& readers, bool lent) {
     const int64_t of_head = s.most_of_head(kv.owner_layers), asked = s.chunk > 0 ? s.chunk : s.prompt;
     const MemoryBytes all = memory_for(kv, s, readers);
     return {.most_slots = of_head + kMaxRows,
@@ -40,14 +41,14 @@ CacheFacts EvictingView::facts_of(const KvShape& kv, const EvictionShape& s, con
             .memory = lent ? all - MemoryBytes{.device = EvictingScratch::scratch_bytes(kv, s, readers)} : all};
 }
 
-int64_t EvictingView::exchanged(const KvShape& kv, const EvictionShape& s) {
+int64_t EvictingCache::exchanged(const KvShape& kv, const EvictionShape& s) {
     const int64_t slots = EvictingMemory::slots(kv, s), entries = EvictingMemory::entries(kv, s);
     return std::max(s.rule().counts_all() ? kv.owner_layers * (slots + 1) : 0, entries);
 }
 
-EvictingView::EvictingView(Device& device, Stream& compute, const KvShape& kv, const EvictionShape& s,
-                           EvictingModel model, const EvictingView* first)
-    : KvView(kv, facts_of(kv, s, model.readers, first != nullptr)),
+EvictingCache::EvictingCache(Device& device, Stream& compute, const KvShape& kv, const EvictionShape& s,
+                             EvictingModel model, const EvictingCache* first)
+    : KvCache(kv, facts_of(kv, s, model.readers, first != nullptr)),
       shape_(s),
       model_(std::move(model)),
       most_(s.most_tokens(kv.owner_layers)),
@@ -80,7 +81,7 @@ EvictingView::EvictingView(Device& device, Stream& compute, const KvShape& kv, c
 }
 
 /// Uploads the constant tables, and counts of 0: no tokens are retained yet.
-void EvictingView::upload(Device& device) {
+void EvictingCache::upload(Device& device) {
     const Upload fill(device, compute_);
     const auto address = [](const Tensor& tiles, int64_t tile) {
         return reinterpret_cast<int64_t>(static_cast<char*>(tiles.data()) + tile * tiles.cols());
@@ -94,7 +95,7 @@ void EvictingView::upload(Device& device) {
     };
     fill.operator()<int64_t>(m_.kv.tiles, tile);
     fill.operator()<int64_t>(m_.equal_tiles, tile);
-    fill.operator()<int32_t>(m_.rows, [&](int64_t r, int64_t) { return model_.rows[static_cast<size_t>(r)]; });
+    fill.operator()<int32_t>(m_.rows, [&](int64_t r, int64_t) { return model_.rows[index(r)]; });
     fill.operator()<int64_t>(
         m_.entry_table, [&](int64_t r, int64_t c) { return address(m_.entry_tiles, r * m_.entry_table.cols() + c); });
     const auto budget = [&](int64_t r, int64_t) {
@@ -105,7 +106,7 @@ void EvictingView::upload(Device& device) {
     fill.operator()<int32_t>(m_.kv.counts, [](int64_t, int64_t) { return 0; });
     fill.operator()<int32_t>(m_.begins, [](int64_t, int64_t) { return 0; });
     fill.operator()<float>(m_.zeros, [](int64_t, int64_t) { return 0.0F; });
-    fill.operator()<float>(m_.shares, [&](int64_t r, int64_t) { return model_.shares[static_cast<size_t>(r)]; });
+    fill.operator()<float>(m_.shares, [&](int64_t r, int64_t) { return model_.shares[index(r)]; });
     fill.operator()<int32_t>(m_.slots_of_rows, [](int64_t r, int64_t) { return static_cast<int32_t>(r); });
     fill.operator()<int32_t>(m_.before_rows, [](int64_t r, int64_t) { return static_cast<int32_t>(r - 1); });
     fill.operator()<int32_t>(m_.sequences, [](int64_t, int64_t) { return 0; });
@@ -115,28 +116,28 @@ void EvictingView::upload(Device& device) {
     });
 }
 
-LayerKv EvictingView::layer(OwnerIndex owner) const {
+LayerKv EvictingCache::layer(OwnerIndex owner) const {
     LayerKv kv = slot_layer(m_.kv, owner);
     kv.angles = m_.angles;
     return kv;
 }
 
-SlotCall EvictingView::call_of(OwnerIndex owner) const {
+SlotCall EvictingCache::call_of(OwnerIndex owner) const {
     SlotCall call = call_;
     call.owner = owner.i;
     return call;
 }
 
-void EvictingView::begin(std::span<const RowGroup> groups) {
+void EvictingCache::begin(std::span<const RowGroup> groups) {
     check(groups.size() == 1 && groups[0].rows == 1 && staged().size() == 1,
           "evicting cache: a step of {} rows, of which tokens leave one by one; want 1", staged().size());
 }
 
-void EvictingView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
-                         const Tensor& change) {
+void EvictingCache::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
+                          const Tensor& change) {
     if (!prefill_) return op.kv_stage(layer(owner), k, v, rows);
     const int64_t place = place_of(owner);
-    OwnerIndex& there = in_places_[static_cast<size_t>(place)];
+    OwnerIndex& there = in_places_[index(place)];
     if (there != owner) {  // the first rows
         op.slot_gather(m_.entries(place), m_.kv, m_.order_of(place), call_of(owner));
         there = owner;
@@ -147,7 +148,7 @@ void EvictingView::write(Kernels& op, OwnerIndex owner, const Tensor& k, const T
     evict_when_complete(op, owner);
 }
 
-void EvictingView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
+void EvictingCache::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     kv_of_head_ = a.kv_of_head;
     if (prefill_) return attend_prompt(op, owner, a);
     AttentionReport report;
@@ -166,7 +167,7 @@ void EvictingView::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a)
     if (recent_) recent_->stage(op, a.layer, a.q);
 }
 
-void EvictingView::attend_prompt(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
+void EvictingCache::attend_prompt(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     const LayerKv kv = m_.entries(place_of(owner));
     if (provisional()) return op.attention(a.out, a.q, kv, a.kv_of_head, a.rows);
     const int64_t n = a.q.rows(), left = call_.entries() - a.rows.max_slots;  // rows after these
@@ -189,7 +190,7 @@ void EvictingView::attend_prompt(Kernels& op, OwnerIndex owner, const AttentionC
     evict_when_complete(op, owner);
 }
 
-void EvictingView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) {
+void EvictingCache::keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) {
     check(rows.empty() || (rows.size() == 1 && rows[0] == 0), "evicting cache: rows {} are kept, want row 0 alone",
           fmt::join(rows, " "));
     const int64_t token = length(sequence), position = cached(sequence);
@@ -207,7 +208,7 @@ void EvictingView::keep(Kernels& op, int64_t sequence, std::span<const int32_t> 
     rescore(*renewing_, shape_.rule());
 }
 
-bool EvictingView::reserve(Kernels& op, int64_t sequence, int64_t tokens) {
+bool EvictingCache::reserve(Kernels& op, int64_t sequence, int64_t tokens) {
     // If even the smallest budget has room, nothing is evicted.
     if (std::min(kept_, least_) + tokens <= least_) return true;
     if (tokens >= shape_.recent()) return kept_ == 0;
@@ -227,7 +228,7 @@ bool EvictingView::reserve(Kernels& op, int64_t sequence, int64_t tokens) {
     return true;
 }
 
-void EvictingView::truncate(int64_t sequence, int64_t n) {
+void EvictingCache::truncate(int64_t sequence, int64_t n) {
     check(can_truncate(sequence, n),
           "evicting cache: cannot truncate {} tokens to {}: those that were dropped are gone", length(sequence), n);
     prefill_ = false;
@@ -250,10 +251,10 @@ void EvictingView::truncate(int64_t sequence, int64_t n) {
     commit(sequence, n);
 }
 
-void EvictingView::state(Archive& ar) {
+void EvictingCache::state(Archive& ar) {
     ar.section("bounded view");
     shape_.same_as_in(ar);
-    KvView::state(ar);
+    KvCache::state(ar);
     for (int64_t* n : {&kept_, &extra_, &saved_tokens_, &saved_kept_, &saved_extra_, &steps_}) ar.value(*n);
     ar.value(call_);
     ar.same(m_.saved.size(), "whether several samples continue the prompt");
@@ -267,12 +268,12 @@ void EvictingView::state(Archive& ar) {
     if (recent_) recent_->state(ar);
 }
 
-void EvictingView::fork_from(const EvictingView& from) {
+void EvictingCache::fork_from(const EvictingCache& from) {
     const std::vector<const Tensor*> mine = m_.kept(), theirs = from.m_.kept();
     for (size_t i = 0; i < mine.size(); ++i) {
         if (mine[i] != &m_.kv.tiles) compute_.copy(*mine[i], *theirs[i], "fork_slots");
     }
-    if (shape_.shares()) {  // else each head has the same tiles of its view
+    if (shape_.shares()) {  // else each head has the same tiles of its cache
         const HostTensor host = addresses_.tensor(DType::kI64, m_.kv.tiles.shape());
         const auto between =
             reinterpret_cast<int64_t>(m_.tiles.data()) - reinterpret_cast<int64_t>(from.m_.tiles.data());
@@ -293,7 +294,7 @@ void EvictingView::fork_from(const EvictingView& from) {
 }
 
 /// Serialises a table of tile addresses, i64 of any shape, as 1 + offset in m_.tiles: addresses differ by run. 0: none.
-void EvictingView::addresses(Archive& ar, const Tensor& table) {
+void EvictingCache::addresses(Archive& ar, const Tensor& table) {
     const HostTensor host = addresses_.tensor(DType::kI64, table.shape());
     auto* const at = static_cast<int64_t*>(host.data());
     std::vector<int64_t> places(table.bytes() / sizeof(int64_t));
@@ -312,7 +313,7 @@ void EvictingView::addresses(Archive& ar, const Tensor& table) {
     compute_.synchronize();
 }
 
-void EvictingView::begin_prefill(int64_t sequence, int64_t n) {
+void EvictingCache::begin_prefill(int64_t sequence, int64_t n) {
     const int64_t entries = cached(sequence) + n;
     check(entries <= m_.entry_scores.cols() && length(sequence) + n <= shape().context,
           "evicting cache: a prefill of {} tokens after {} of {}, {} entries of {}", n, length(sequence),
@@ -325,7 +326,7 @@ void EvictingView::begin_prefill(int64_t sequence, int64_t n) {
     prefill_ = true;
 }
 
-void EvictingView::end_prefill() {
+void EvictingCache::end_prefill() {
     for (const OwnerProgress& p : progress_) {
         check(p.written && p.readers_left == 0, "evicting cache: a prefill ends, {} layers have not read an owner",
               p.readers_left);
@@ -339,7 +340,7 @@ void EvictingView::end_prefill() {
 }
 
 /// Saves the state after a prompt, if a sequence may be truncated to it.
-void EvictingView::save_prompt() {
+void EvictingCache::save_prompt() {
     if (!shape_.returns) return;
     save(compute_, m_.saved, m_.kept(), "save_slots");
     if (recent_) recent_->save();

@@ -1,5 +1,5 @@
 #pragma once
-/// The full view: attention sees every token. An owner layer's tiles are either on chip, or in host memory and copied
+/// The full cache: attention sees every token. An owner layer's tiles are either on chip, or in host memory and copied
 /// to the device in every forward. Attention reads them in index order in both cases, so its results are bitwise
 /// identical.
 
@@ -8,12 +8,12 @@
 #include <span>
 #include <vector>
 
+#include "offload/cache.h"
 #include "offload/kept_lists.h"
 #include "offload/stream/prefill_window.h"
 #include "offload/stream/tail_tiles.h"
 #include "offload/stream/tile_ring.h"
 #include "offload/stream/transport.h"
-#include "offload/view.h"
 #include "runtime/buffer.h"
 
 namespace trireme {
@@ -21,7 +21,7 @@ namespace trireme {
 /// Sizes for streaming `layers` of the owner layers in spans of at least `span_bytes` bytes.
 StreamShape stream_shape(const KvShape& shape, int64_t layers, size_t span_bytes);
 
-/// Where the tiles of a view are stored, and how streamed ones are copied.
+/// Where the tiles of a cache are stored, and how streamed ones are copied.
 struct Residency {
     std::vector<bool> on_chip = {};  // [owner layers] its tiles are on chip; empty: all are
     int64_t ring = 4;                // slots of the ring that streamed tiles pass through, 2 to 8
@@ -33,13 +33,13 @@ struct Residency {
     bool verify = false;          // compare digests of tiles when they are written and when they arrive (Transport)
 };
 
-class FullView final : public KvView {
+class FullCache final : public KvCache {
   public:
     /// `reads`: the owner that each attention of a forward reads, in order; empty: every owner once. Errors: Exit::kOs
     /// where device or host memory does not suffice.
-    FullView(Device& device, Stream& compute, const KvShape& shape, const Residency& residency = {},
-             std::vector<OwnerIndex> reads = {});
-    ~FullView() override;
+    FullCache(Device& device, Stream& compute, const KvShape& shape, const Residency& residency = {},
+              std::vector<OwnerIndex> reads = {});
+    ~FullCache() override;
 
     /// Memory for address tables, staged rows and keep() lists; it does not depend on the residency.
     static MemoryBytes table_memory(const KvShape& shape);
@@ -70,11 +70,11 @@ class FullView final : public KvView {
     void truncate(int64_t sequence, int64_t n) override;
     void fork(int64_t sequence) override;
 
-    /// Serialises the view's only sequence, wherever its tiles are stored. Reading notifies observers only of a
-    /// truncation to 0. Errors: Exit::kInternal for a view of several sequences; kConfig if the sequence exceeds the
+    /// Serialises the cache's only sequence, wherever its tiles are stored. Reading notifies observers only of a
+    /// truncation to 0. Errors: Exit::kInternal for a cache of several sequences; kConfig if the sequence exceeds the
     /// context.
     void state(Archive& ar) override;
-    /// Serialises only the tiles of the first n tokens of the view's only sequence, owner by owner, each tile as in
+    /// Serialises only the tiles of the first n tokens of the cache's only sequence, owner by owner, each tile as in
     /// KvLayout. When writing, n must be the sequence's length. After reading, the sequence has n tokens.
     void tiles(Archive& ar, int64_t n);
 

@@ -1,7 +1,7 @@
 #pragma once
-/// KvView: a level's KV cache as its attention sees it: all tokens, a window, retrieved or retained tokens. It owns the
-/// sequences' lengths and the staged rows. Level makes all attention calls through it. So a derived view decides where
-/// keys and values are stored and which of them a row sees, and its observers can use every query.
+/// KvCache: a level's KV cache as its attention sees it: all tokens, a window, retrieved or retained tokens. It owns
+/// the sequences' lengths and the staged rows. Level makes all attention calls through it. So a derived cache decides
+/// where keys and values are stored and which of them a row sees, and its observers can use every query.
 
 #include <algorithm>
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include "offload/staged_rows.h"
 #include "runtime/archive.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 #include "runtime/memory_bytes.h"
 #include "runtime/stream.h"
 
@@ -30,7 +31,7 @@ struct KvShape {
     int64_t owner_layers = 0;
     int64_t sequences = 1;
     int64_t context = 0;  // the most tokens of a sequence
-    int64_t common = 0;   // leading tokens that all sequences share, in whole tiles (KvView::fork)
+    int64_t common = 0;   // leading tokens that all sequences share, in whole tiles (KvCache::fork)
 
     int64_t tiles_per_sequence() const { return tiles_for(context); }
     int64_t common_tiles() const { return common / kTileTokens; }
@@ -71,9 +72,9 @@ struct AttentionCall {
     LayerIndex layer = {};  // the layer that the queries belong to
 };
 
-/// KvObserver: an object that a full view notifies of its events. It summarises keys, or copies some of the keys and
+/// KvObserver: an object that a full cache notifies of its events. It summarises keys, or copies some of the keys and
 /// values that attention reads, for a level that proposes (RetrievalSet, HeavySet). It observes one sequence of the
-/// view. Kernels that it enqueues on `op` run in the order of the calls. Tiles that it is given: LayerKv of all
+/// cache. Kernels that it enqueues on `op` run in the order of the calls. Tiles that it is given: LayerKv of all
 /// sequences.
 class KvObserver {
   public:
@@ -86,7 +87,7 @@ class KvObserver {
         Tensor q;           // the decode forward's rows; in a prefill's last batch, the prompt's last token
         int64_t first = 0;  // decode: the staged row of q's first row
     };
-    /// A layer is about to attend an owner's tiles. If the call may be recorded (KvView::recordable), Queries::q
+    /// A layer is about to attend an owner's tiles. If the call may be recorded (KvCache::recordable), Queries::q
     /// includes padding rows, because the graph also serves other numbers of rows. With several passes over layers,
     /// called in the last one only.
     virtual void query(Kernels& /*op*/, OwnerIndex, LayerIndex, const Queries&, const Tensor& /*kv_of_head*/) {}
@@ -112,7 +113,7 @@ class KvObserver {
     virtual void complete(Kernels& /*op*/, OwnerIndex, int64_t /*sequence*/, const LayerKv&, const TileRange&) {}
     /// These staged rows, by number, have become the sequence's tokens from `first` on.
     virtual void kept(Kernels& /*op*/, int64_t /*sequence*/, int64_t /*first*/, std::span<const int32_t> /*rows*/) {}
-    /// The empty sequence gets the tokens of `from`'s sequence, and what `from` has of them (KvView::fork).
+    /// The empty sequence gets the tokens of `from`'s sequence, and what `from` has of them (KvCache::fork).
     virtual void forked(const KvObserver& /*from*/) {}
     /// The sequence is truncated to n tokens; it may have had no more.
     virtual void truncated(int64_t /*sequence*/, int64_t /*n*/) {}
@@ -120,11 +121,11 @@ class KvObserver {
     virtual void prefilled(int64_t /*sequence*/) {}
 };
 
-/// Constants of a view.
+/// Constants of a cache.
 struct CacheFacts {
     int64_t most_slots = 0;  // every slot that a row of a decode forward sees or occupies is below this
     // Bound of the RoPE positions of rows, or of their distances to the keys they see. Level warns if it exceeds the
-    // model's trained context. A set's view leaves that check to its full view.
+    // model's trained context. A set's cache leaves that check to its full cache.
     int64_t positions = 0;
     int64_t most_prefill = 0;     // the most tokens that one prefill may append; a longer prompt takes several prefills
     int64_t visible = INT64_MAX;  // the most tokens that attention sees
@@ -136,7 +137,7 @@ struct CacheFacts {
     bool rotates = false;         // write() takes unrotated keys, and attention rotates them when it reads them
     int64_t rope_text = 0;        // with rotates: the sequence length for dynamic rotary scaling
     MemoryBytes memory = {};      // tiles on the device and in host memory, and device buffers that tiles pass through
-    Transport* transport = nullptr;  // KvView::transport()
+    Transport* transport = nullptr;  // KvCache::transport()
 };
 
 /// The KV cache as a level's attention sees it. Calls come in this order.
@@ -146,23 +147,23 @@ struct CacheFacts {
 /// sequence's next tokens, or drop() discards them.
 ///
 /// A prefill: begin_prefill(); passes over layers, each open_layer(), then write() and attend() for consecutive rows,
-/// then close_layer(); end_prefill(), which commits the tokens. Unless the view wants_all_rows(), attend() may be
+/// then close_layer(); end_prefill(), which commits the tokens. Unless the cache wants_all_rows(), attend() may be
 /// called for the prompt's last row alone. If several passes write a layer, the last one's keys and values are
-/// retained. If the view does not require layers one by one (by_layers), they need not be opened and closed, and a
+/// retained. If the cache does not require layers one by one (by_layers), they need not be opened and closed, and a
 /// prompt may be computed batch by batch.
-class KvView {
+class KvCache {
     struct Observing {
         KvObserver* observer;
         int64_t sequence;
     };
 
   public:
-    virtual ~KvView() = default;
+    virtual ~KvCache() = default;
 
     const KvShape& shape() const { return shape_; }
     /// Committed tokens of a sequence.
-    int64_t length(int64_t sequence) const { return lengths_[static_cast<size_t>(sequence)]; }
-    /// Slots that these tokens occupy: fewer than length() in a view that retains only some of them.
+    int64_t length(int64_t sequence) const { return lengths_[index(sequence)]; }
+    /// Slots that these tokens occupy: fewer than length() in a cache that retains only some of them.
     virtual int64_t cached(int64_t sequence) const = 0;
     const CacheFacts& facts() const { return facts_; }
     /// Number of tokens visible to attention at this sequence length.
@@ -175,7 +176,7 @@ class KvView {
         return n <= facts_.prompt_first + facts_.prompt_last ? PromptPart{n, 0}
                                                              : PromptPart{facts_.prompt_first, facts_.prompt_last};
     }
-    /// Whether a prefill must attend all of its rows in every layer, even if their logits are not requested: the view,
+    /// Whether a prefill must attend all of its rows in every layer, even if their logits are not requested: the cache,
     /// or one of its observers, sums attention weights.
     bool wants_all_rows() const {
         return facts_.sums_attention ||
@@ -190,7 +191,7 @@ class KvView {
         if (!facts_.rotates) return {position, text};
         return {cached(sequence) + position - length(sequence), facts_.rope_text};
     }
-    /// Whether truncate(n) is possible. In views that prefills fill, truncate(0) always is.
+    /// Whether truncate(n) is possible. In caches that prefills fill, truncate(0) always is.
     virtual bool can_truncate(int64_t sequence, int64_t n) const { return n <= length(sequence); }
 
     const StagedRows& staged() const { return staged_; }
@@ -199,18 +200,18 @@ class KvView {
     /// Discards the staged rows of a sequence; all staged rows.
     void drop(int64_t sequence) { staged_.drop(sequence); }
     void drop() { staged_.clear(); }
-    /// Adds an observer of a sequence, which must outlive the view or be removed first. At most one of each sequence
+    /// Adds an observer of a sequence, which must outlive the cache or be removed first. At most one of each sequence
     /// may request totals. If sequences fork, each of them has the same observers, added in the same order.
     void add_observer(KvObserver& observer, int64_t sequence = 0) { observers_.push_back({&observer, sequence}); }
     void remove_observer(const KvObserver& observer) {
         std::erase_if(observers_, [&](const Observing& o) { return o.observer == &observer; });
     }
-    /// For a view that another view fills: adopts that view's length, discards all staged rows, and returns the length.
-    /// -1: prefills and keep() fill this view.
+    /// For a cache that another cache fills: adopts that cache's length, discards all staged rows, and returns the
+    /// length. -1: prefills and keep() fill this cache.
     virtual int64_t adopt_length() { return -1; }
 
     /// Serialises what attention will see. No rows may be staged: call it after a prompt or between rounds. Reading
-    /// replaces the present state. The views of both runs must have the same shape.
+    /// replaces the present state. The caches of both runs must have the same shape.
     virtual void state(Archive& ar) {
         check(staged().size() == 0, "kv: {} rows are staged", staged().size());
         for (int64_t& n : lengths_) ar.value(n);
@@ -219,10 +220,10 @@ class KvView {
     /// The copy streams of streamed tiles; null if no layer is streamed.
     Transport* transport() { return facts_.transport; }
     const Transport* transport() const { return facts_.transport; }
-    /// The retained tokens on the device, for dumps; null in a view that does not evict.
+    /// The retained tokens on the device, for dumps; null in a cache that does not evict.
     virtual const SlotKv* retained() const { return nullptr; }
 
-    /// Sets the owners that the attentions of later forwards read, in order. Initially those that the view was made
+    /// Sets the owners that the attentions of later forwards read, in order. Initially those that the cache was made
     /// with.
     virtual void set_read_order(std::span<const OwnerIndex> /*reads*/) {}
     /// Begins a decode forward of these groups, whose rows have been staged.
@@ -244,8 +245,8 @@ class KvView {
     /// Commits a path of staged rows as the sequence's next tokens and drops its other rows. Errors: Exit::kInternal if
     /// the rows are not a path, or exceed the context.
     virtual void keep(Kernels& op, int64_t sequence, std::span<const int32_t> rows) = 0;
-    /// In an evicting view: evicts until `tokens` more fit, so that these will not evict each other. Returns false, and
-    /// evicts nothing, if there are too many of them. Other views return true.
+    /// In an evicting cache: evicts until `tokens` more fit, so that these will not evict each other. Returns false,
+    /// and evicts nothing, if there are too many of them. Other caches return true.
     virtual bool reserve(Kernels& /*op*/, int64_t /*sequence*/, int64_t /*tokens*/) { return true; }
     /// Discards the sequence's staged rows, and its tokens from position n on; their slots are overwritten later.
     virtual void truncate(int64_t sequence, int64_t n) = 0;
@@ -271,7 +272,7 @@ class KvView {
   protected:
     /// `facts`: 0 means the context for most_slots and most_prefill, and most_slots for positions. A derived class may
     /// complete the facts in its constructor.
-    explicit KvView(const KvShape& shape, const CacheFacts& facts = {})
+    explicit KvCache(const KvShape& shape, const CacheFacts& facts = {})
         : facts_(facts), shape_(shape), lengths_(static_cast<size_t>(shape.sequences), 0) {
         if (facts_.most_slots == 0) facts_.most_slots = shape.context;
         if (facts_.positions == 0) facts_.positions = facts_.most_slots;
@@ -280,7 +281,7 @@ class KvView {
 
     /// Sets the sequence's number of committed tokens and drops its staged rows.
     void commit(int64_t sequence, int64_t tokens) {
-        lengths_[static_cast<size_t>(sequence)] = tokens;
+        lengths_[index(sequence)] = tokens;
         staged_.drop(sequence);
     }
     bool observed() const { return !observers_.empty(); }
@@ -312,9 +313,9 @@ class KvView {
     std::vector<Observing> observers_;
 };
 
-/// Makes a level's view; `reads`: the owner that each attention of a forward reads, in order. Work is enqueued on
+/// Makes a level's cache; `reads`: the owner that each attention of a forward reads, in order. Work is enqueued on
 /// `compute`. Errors: Exit::kOs where device or host memory does not suffice.
-using ViewMaker = std::function<std::unique_ptr<KvView>(Device& device, Stream& compute, const KvShape& shape,
-                                                        std::vector<OwnerIndex> reads)>;
+using CacheMaker = std::function<std::unique_ptr<KvCache>(Device& device, Stream& compute, const KvShape& shape,
+                                                          std::vector<OwnerIndex> reads)>;
 
 }  // namespace trireme

@@ -1,25 +1,26 @@
 #pragma once
-/// ParallelView: the view of a level whose sequences have evicting caches (--kv-policy with --parallel). Each sequence
-/// has a view of its own; a forward attends them one after the other, and computes everything else for all rows
-/// together.
+/// ParallelCache: the cache of a level whose sequences have evicting caches (--kv-policy with --parallel). Each
+/// sequence has a cache of its own; a forward attends them one after the other, and computes everything else for all
+/// rows together.
 
 #include <functional>
 #include <memory>
 #include <vector>
 
-#include "offload/evicting/evicting_view.h"
+#include "offload/evicting/evicting_cache.h"
 #include "runtime/buffer.h"
+#include "runtime/index.h"
 
 namespace trireme {
 
-class ParallelView final : public KvView {
+class ParallelCache final : public KvCache {
   public:
-    /// Makes the view of one sequence; `first`: the one of sequence 0, or null for this one itself.
-    using Make = std::function<std::unique_ptr<EvictingView>(const KvShape& of_one, const EvictingView* first)>;
+    /// Makes the cache of one sequence; `first`: the one of sequence 0, or null for this one itself.
+    using Make = std::function<std::unique_ptr<EvictingCache>(const KvShape& of_one, const EvictingCache* first)>;
     /// All work is enqueued on `compute`. The level must not record graphs: rows belong to other sequences in each
     /// forward. Errors: Exit::kOs.
-    ParallelView(Device& device, Stream& compute, const KvShape& kv, const Make& make);
-    /// The memory of this object, without the views of sequences.
+    ParallelCache(Device& device, Stream& compute, const KvShape& kv, const Make& make);
+    /// The memory of this object, without the caches of sequences.
     static MemoryBytes memory_for();
 
     int64_t cached(int64_t sequence) const override { return of(sequence).cached(0); }
@@ -44,12 +45,13 @@ class ParallelView final : public KvView {
     void end_prefill() override;
 
   private:
-    EvictingView& of(int64_t sequence) const { return *views_[static_cast<size_t>(sequence)]; }
+    EvictingCache& of(int64_t sequence) const { return *views_[index(sequence)]; }
     RowsView rows_of(const RowGroup& group, const RowsView& rows) const;
 
-    std::vector<std::unique_ptr<EvictingView>> views_;
+    std::vector<std::unique_ptr<EvictingCache>> views_;
     Arena<Space::kDevice> device_;
-    Tensor zeros_;  // i32 [kPrefillRows, kMaxRows]: the rows' sequence, and their staged row, in the view of a sequence
+    Tensor
+        zeros_;  // i32 [kPrefillRows, kMaxRows]: the rows' sequence, and their staged row, in the cache of a sequence
     std::vector<RowGroup> groups_;  // of the current decode forward
     int64_t prefill_ = -1;          // the sequence that reads a prompt; -1: none
 };

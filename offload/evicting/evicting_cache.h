@@ -1,17 +1,17 @@
 #pragma once
-/// EvictingView: the view of an evicting KV cache (--kv-policy). Every KV head retains some tokens, which a policy
+/// EvictingCache: the cache of an evicting KV cache (--kv-policy). Every KV head retains some tokens, which a policy
 /// chooses at the end of a prompt and at every decode step (H2O, arXiv 2306.14048, and its family). Its memory does not
-/// grow with the sequence. It is on the device, and holds one sequence; ParallelView combines several.
+/// grow with the sequence. It is on the device, and holds one sequence; ParallelCache combines several.
 
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "offload/cache.h"
 #include "offload/evicting/evicting_memory.h"
 #include "offload/evicting/evicting_model.h"
 #include "offload/evicting/eviction_shape.h"
 #include "offload/evicting/recent_queries.h"
-#include "offload/view.h"
 #include "runtime/buffer.h"
 
 namespace trireme {
@@ -21,13 +21,13 @@ namespace trireme {
 /// decode step has one row, which is staged; in keep() every full head evicts a token, and the row takes its slot. The
 /// attention of all layers that read an owner counts for its tokens. Ranks, scores and choices remain on the device.
 /// The host stores only how many tokens the fullest head retains.
-class EvictingView final : public KvView {
+class EvictingCache final : public KvCache {
   public:
-    /// `first`: a view of another sequence with the same arguments, whose scratch this one uses; it must outlive this
+    /// `first`: a cache of another sequence with the same arguments, whose scratch this one uses; it must outlive this
     /// object. Errors: Exit::kOs.
-    EvictingView(Device& device, Stream& compute, const KvShape& kv, const EvictionShape& shape, EvictingModel model,
-                 const EvictingView* first = nullptr);
-    /// Memory of the views of all sequences of `kv`.
+    EvictingCache(Device& device, Stream& compute, const KvShape& kv, const EvictionShape& shape, EvictingModel model,
+                  const EvictingCache* first = nullptr);
+    /// Memory of the caches of all sequences of `kv`.
     static MemoryBytes memory_for(const KvShape& kv, const EvictionShape& shape, const KvReaders& readers);
     /// Limits of the additional kernels, in prefill phase, that re-score; only policies that observe have them.
     static KernelLimits renewing_limits(const KvShape& kv, const EvictionShape& shape, int64_t heads);
@@ -53,9 +53,9 @@ class EvictingView final : public KvView {
     bool reserve(Kernels& op, int64_t sequence, int64_t tokens) override;
     void truncate(int64_t sequence, int64_t n) override;
 
-    /// Takes over the tokens of `from`, the view of another sequence, which has just read a prompt. Enqueues, except if
-    /// heads share slots.
-    void fork_from(const EvictingView& from);
+    /// Takes over the tokens of `from`, the cache of another sequence, which has just read a prompt. Enqueues, except
+    /// if heads share slots.
+    void fork_from(const EvictingCache& from);
     void state(Archive& ar) override;
 
     void begin_prefill(int64_t sequence, int64_t n) override;

@@ -1,4 +1,4 @@
-#include "offload/retrieved/set_view.h"
+#include "offload/retrieved/set_cache.h"
 
 #include "runtime/error.h"
 
@@ -9,16 +9,16 @@ using DeviceArena = Arena<Space::kDevice>;
 
 }  // namespace
 
-MemoryBytes SetView::memory_for(const KvShape& s) {
+MemoryBytes SetCache::memory_for(const KvShape& s) {
     const KvLayout& l = s.layout;
     return {.device = static_cast<size_t>(s.owner_layers) * (DeviceArena::bytes_of(l.k_type, l.staged_shape()) +
                                                              DeviceArena::bytes_of(l.v_type, l.staged_shape()))};
 }
 
-SetView::SetView(Device& device, Stream& compute, const KvShape& kv, KvSet& set)
-    : KvView(kv, {.most_slots = std::min(kv.context, set.most_slots() + kMaxRows),
-                  .visible = set.visible(),
-                  .memory = memory_for(kv)}),
+SetCache::SetCache(Device& device, Stream& compute, const KvShape& kv, KvSet& set)
+    : KvCache(kv, {.most_slots = std::min(kv.context, set.most_slots() + kMaxRows),
+                   .visible = set.visible(),
+                   .memory = memory_for(kv)}),
       compute_(compute),
       set_(set),
       device_(device, memory_for(kv).device) {
@@ -29,23 +29,23 @@ SetView::SetView(Device& device, Stream& compute, const KvShape& kv, KvSet& set)
     }
 }
 
-int64_t SetView::adopt_length() {
+int64_t SetCache::adopt_length() {
     set_.taken_over();
     commit(0, set_.tokens());
     return set_.tokens();
 }
 
-void SetView::keep(Kernels&, int64_t, std::span<const int32_t>) {
-    fail(Exit::kInternal, "a set's view: rows are kept by the full view");
+void SetCache::keep(Kernels&, int64_t, std::span<const int32_t>) {
+    fail(Exit::kInternal, "a set's cache: rows are kept by the full cache");
 }
 
-void SetView::truncate(int64_t sequence, int64_t n) {
-    check(n == set_.tokens(), "a set's view: truncated to {} tokens, the full view has {}", n, set_.tokens());
+void SetCache::truncate(int64_t sequence, int64_t n) {
+    check(n == set_.tokens(), "a set's cache: truncated to {} tokens, the full cache has {}", n, set_.tokens());
     commit(sequence, n);
 }
 
-void SetView::begin_prefill(int64_t, int64_t) {
-    fail(Exit::kInternal, "a set's view: prompts are read by the full view");
+void SetCache::begin_prefill(int64_t, int64_t) {
+    fail(Exit::kInternal, "a set's cache: prompts are read by the full cache");
 }
 
 }  // namespace trireme

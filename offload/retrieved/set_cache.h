@@ -1,6 +1,7 @@
 #pragma once
-/// SetView: the view of a proposing level that attends a KvSet and its own staged rows. The set's full view fills the
-/// set and commits tokens: a prefill and keep() of this view are errors. It can be truncated only to the set's length.
+/// SetCache: the cache of a proposing level that attends a KvSet and its own staged rows. The set's full cache fills
+/// the set and commits tokens: a prefill and keep() of this cache are errors. It can be truncated only to the set's
+/// length.
 
 #include <algorithm>
 #include <vector>
@@ -10,14 +11,14 @@
 
 namespace trireme {
 
-class SetView final : public KvView {
+class SetCache final : public KvCache {
   public:
-    /// `set` must outlive the view, and belong to a full view of the same shape, but for its number of
+    /// `set` must outlive the cache, and belong to a full cache of the same shape, but for its number of
     /// sequences. The level enqueues its work on
     /// `compute`. Errors: Exit::kOs.
-    SetView(Device& device, Stream& compute, const KvShape& shape, KvSet& set);
-    ~SetView() override { set_.reader_leaves(); }
-    /// The view's memory, without the set's.
+    SetCache(Device& device, Stream& compute, const KvShape& shape, KvSet& set);
+    ~SetCache() override { set_.reader_leaves(); }
+    /// The cache's memory, without the set's.
     static MemoryBytes memory_for(const KvShape& shape);
 
     int64_t cached(int64_t) const override { return set_.slots(); }
@@ -39,7 +40,7 @@ class SetView final : public KvView {
     /// Serialises everything but the set, which is serialised separately, and restored before this.
     void state(Archive& ar) override {
         ar.section("set view");
-        KvView::state(ar);
+        KvCache::state(ar);
     }
 
     void begin_prefill(int64_t sequence, int64_t n) override;

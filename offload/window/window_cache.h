@@ -1,7 +1,7 @@
 #pragma once
-/// WindowView: the view of a drafting level (--spec draft, window). Attention sees a sequence's first tokens (attention
-/// sinks) and its most recent ones, as if they were adjacent (StreamingLLM, arXiv 2309.17453, section 3.2). Its memory
-/// does not grow with the sequence. It is on the device, and holds one sequence.
+/// WindowCache: the cache of a drafting level (--spec draft, window). Attention sees a sequence's first tokens
+/// (attention sinks) and its most recent ones, as if they were adjacent (StreamingLLM, arXiv 2309.17453, section 3.2).
+/// Its memory does not grow with the sequence. It is on the device, and holds one sequence.
 
 #include <algorithm>
 #include <cstdint>
@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "offload/cache.h"
 #include "offload/kept_lists.h"
-#include "offload/view.h"
 #include "runtime/buffer.h"
 
 namespace trireme {
@@ -28,10 +28,10 @@ using Rotation = std::function<void(std::span<float> out, int64_t position)>;
 /// (part_of_prompt). Attention depends only on differences of positions. So positions increase from the window's
 /// beginning, and each recent key is rotated once. When the window moves, the sinks are rotated by the same distance:
 /// they remain directly before the recent tokens, as if positions were numbered within the window.
-class WindowView final : public KvView {
+class WindowCache final : public KvCache {
   public:
     /// Errors: Exit::kOs.
-    WindowView(Device& device, Stream& compute, const KvShape& shape, const WindowShape& window, Rotation rotation);
+    WindowCache(Device& device, Stream& compute, const KvShape& shape, const WindowShape& window, Rotation rotation);
     static MemoryBytes memory_for(const KvShape& shape, const WindowShape& window);
 
     int64_t cached(int64_t sequence) const override { return std::min(length(sequence), window_.tokens()); }
