@@ -95,11 +95,11 @@ int BatchRuns::run(const OnBatchDone& done) {
             if (round.empty()) loop_->step(round);
             finish_round(round);
             report(done);
-            if (status_ != 0) break;
+            if (decode_run_.status() != 0) break;
         }
     } catch (const Interrupted&) {
     }
-    return status_;
+    return decode_run_.status();
 }
 
 /// Puts a request into a vacant slot: reads its prompt and draws its first token.
@@ -148,8 +148,7 @@ void BatchRuns::read(size_t request, Chain& chain) {
     if (parallel_ == 1) reading.emplace(name_of_request(request), "tokens", sink_);
     chain.decoder().prefill(requests_[request].ids, [&](int64_t done, int64_t all) {
         if (reading) (*reading)(done, all);
-        if (request > 0) status_ = agreed_status(rank_group_, 0, {}, 0);
-        if (status_ != 0) throw Interrupted{};
+        if (request > 0) decode_run_.prefill();
         if (done == all) remember_signals();  // from now on there is a result to keep
     });
     t.prefill_ms = trace::ms_since(t.begin_ns);
@@ -165,7 +164,7 @@ void BatchRuns::finish_round(const std::vector<int32_t>& round) {
     for (size_t slot = 0; slot < chains_.size(); ++slot) {
         if (chains_[slot]) log_.checks(chains_[slot]->take_kept_rounds(), texts_[slot]);
     }
-    status_ = agreed_status(rank_group_, 0, round, digest_of(chains_));
+    decode_run_.round(round);
 }
 
 void BatchRuns::ended(size_t request, Continuation text) {

@@ -15,6 +15,7 @@
 #include "launch/record/run_log.h"
 #include "launch/report/progress.h"
 #include "launch/run/chain.h"
+#include "launch/run/decode_run.h"
 #include "launch/run/engine.h"
 #include "launch/run/spec_costs.h"
 
@@ -81,7 +82,7 @@ class BatchRuns {
     std::optional<ProgressMeter> decoding_;
     size_t current_ = 0;
     int64_t decoded_ = 0, most_ = 0;  // tokens
-    int status_ = 0;
+    DecodeRun decode_run_{rank_group_, [this] { return digest_of(chains_); }};
 };
 
 }  // namespace trireme

@@ -11,6 +11,7 @@
 #include "launch/report/progress.h"
 #include "launch/run/agreed_status.h"
 #include "launch/run/chain.h"
+#include "launch/run/decode_run.h"
 #include "launch/run/signals.h"
 #include "runtime/log.h"
 #include "runtime/trace.h"
@@ -49,19 +50,19 @@ class Group {
     int measure(const BenchTexts& texts, bool first) {
         texts_ = texts.ids.size();
         try {
-            for (size_t t = 0; t < texts.ids.size() && status_ == 0; ++t) {
+            for (size_t t = 0; t < texts.ids.size() && run_.status() == 0; ++t) {
                 request_.prompt = texts.ids[t];
                 read(t, texts.ids.size(), first && t == 0);
                 if (t == 0) warm_up();
                 if (first && t == 0) remember_signals();
-                for (int64_t r = 0; r < options_.repetitions && status_ == 0; ++r) {
-                    for (size_t m = 0; m < chains_.size() && status_ == 0; ++m) run(m, t, r);
+                for (int64_t r = 0; r < options_.repetitions && run_.status() == 0; ++r) {
+                    for (size_t m = 0; m < chains_.size() && run_.status() == 0; ++m) run(m, t, r);
                 }
             }
         } catch (const Interrupted&) {
         }
         for (size_t m = 0; m < chains_.size(); ++m) finish(m);
-        return status_;
+        return run_.status();
     }
 
   private:
@@ -70,8 +71,7 @@ class Group {
         Plain reader(engine_.model(), options_.sampling, options_.seed.value());
         read_prompt(reader, request_, prefilled_, [&](int64_t done, int64_t total) {
             meter(done, total);
-            if (!first) status_ = agreed_status(rank_group_, 0, {}, 0);
-            if (status_ != 0) throw Interrupted{};
+            if (!first) run_.prefill();
         });
         log::info("text {} of {}: {} tokens, prefill {:.1f} ms", text + 1, of, prefilled_.prompt_tokens,
                   prefilled_.prefill_ms);
@@ -83,7 +83,7 @@ class Group {
 
     void warm_up() {
         std::vector<double> seconds;
-        for (size_t m = 0; m < chains_.size() && status_ == 0; ++m) {
+        for (size_t m = 0; m < chains_.size() && run_.status() == 0; ++m) {
             if (Chains& chain = *chains_[m]; chain.wants_costs()) {
                 chain.first().decoder().adopt(request_.prompt);
                 chain.warm_up(rank_group_, request_.prompt.back());
@@ -107,6 +107,7 @@ class Group {
 
     /// Each repetition uses its own random numbers, which all modes share.
     BenchRun continue_text(size_t mode, size_t text, int64_t repetition, RunLog* log = nullptr) {
+        mode_ = mode;
         request_.first_sample = repetition * parallel_;
         const Slots slots = chains_[mode]->slots();
         GenerateStats stats = prefilled_;
@@ -122,12 +123,11 @@ class Group {
             if (log != nullptr) log->round(round);
             if (!meter) meter.emplace(what, "tokens", sink_);
             (*meter)(decoded += static_cast<int64_t>(round.size()), request_.max_new * parallel_);
-            status_ = agreed_status(rank_group_, 0, round, chains_[mode]->digest());
-            return status_ != 0;
+            return run_.round(round);
         };
         const std::vector<Continuation> out = continue_prompt(slots, nullptr, request_, stats, {}, interrupt);
         BenchResult& result = *results_[mode];
-        if (status_ == 0) {
+        if (run_.status() == 0) {
             if (result.tokens.size() == text) result.tokens.push_back(out[0].ids);
             if (result.tokens[text] != out[0].ids && result.unsteady < 0) result.unsteady = static_cast<int64_t>(text);
         }
@@ -144,7 +144,7 @@ class Group {
         log_.text(static_cast<int64_t>(text), parallel_ == 1 ? repetition : -1);
         const BenchRun measured = continue_text(mode, text, repetition, &log_);
         log_.checks(chains_[mode]->take_kept_rounds());
-        if (status_ != 0) return;
+        if (run_.status() != 0) return;
         log_.done({.text = static_cast<int64_t>(text),
                    .sample = repetition,
                    .side_by_side = parallel_,
@@ -203,7 +203,8 @@ class Group {
     double prefill_ms_ = 0;  // total
     int64_t prefills_ = 0, passes_ = 1;
     LinkUse prefill_link_;
-    int status_ = 0;
+    size_t mode_ = 0;  // being measured
+    DecodeRun run_{rank_group_, [this] { return chains_[mode_]->digest(); }};
     size_t texts_ = 0;
     int64_t runs_ = 0, ran_ = 0;
     uint64_t begin_ns_ = 0, said_ns_ = 0;  // start of the runs; time of the last line about one

@@ -16,6 +16,7 @@
 #include "launch/report/trace_file.h"
 #include "launch/run/agreed_status.h"
 #include "launch/run/chain.h"
+#include "launch/run/decode_run.h"
 #include "launch/run/empty_answer.h"
 #include "launch/run/eviction.h"
 #include "launch/run/outcome.h"
@@ -147,8 +148,19 @@ void run_generate(const Start& start, const RankGroup& rank_group) {
     record.mode(mode_name(o), parallel, engine);
     int64_t recorded = parallel > 1 ? -1 : 0;  // the sample of the next rounds
     record.text(0, recorded, earlier ? std::ssize(earlier->snapshot.text().generated) : 0);
+    DecodeRun run(rank_group, [&] { return chain.digest(); });
+    if (dump) run.add({.round = [&](std::span<const int32_t>) { dump->round(); }});
+    run.add({.round = [&](std::span<const int32_t> round) { record.round(round); }});
+    run.add({.status = [&] { return printer.reader_gone() ? kReaderGone : 0; }});
+    if (snapshots) {
+        run.add({.status = [] { return snapshot_signal_came() ? kSnapshotAsked : 0; },
+                 .agreed = [&](size_t tokens, int agreed) { return snapshots->round(tokens, agreed); }});
+    }
+    const Interrupt interrupt = [&](std::span<const int32_t> round) {
+        said.generated.insert(said.generated.end(), round.begin(), round.end());
+        return run.round(round);
+    };
     std::vector<Continuation> samples;
-    int status = 0;
     {
         ProgressMeter prefill("prefill", "tokens", sink);
         const Tokenizer* tokenizer = engine.checkpoint().tokenizer.get();
@@ -159,19 +171,6 @@ void run_generate(const Start& start, const RankGroup& rank_group) {
         const Progress progress = [&](int64_t done, int64_t total) {
             prefill(done, total);
             if (done == total) remember_signals();  // from now on there is a result to keep
-        };
-        const Interrupt interrupt = [&](std::span<const int32_t> round) {
-            if (dump) dump->round();
-            record.round(round);
-            const int own = printer.reader_gone()                 ? kReaderGone
-                            : snapshots && snapshot_signal_came() ? kSnapshotAsked
-                                                                  : 0;
-            status = agreed_status(rank_group, own, round, chain.digest());
-            if (snapshots) {
-                said.generated.insert(said.generated.end(), round.begin(), round.end());
-                status = snapshots->round(round.size(), status);
-            }
-            return status != 0;
         };
         if (earlier) {
             earlier->load(engine, chain.first(), rank_group, request, stats);
@@ -186,6 +185,7 @@ void run_generate(const Start& start, const RankGroup& rank_group) {
     for (const Continuation& c : samples) {
         if (rank_group.first()) warn_of_empty_answer(o, c);
     }
+    const int status = run.status();
     if (status > 128) log::info("stopped by signal {} after {} tokens", status - 128, stats.new_tokens);
     if (status == kSaved) log::info("stopped; resume with --load-kv {}", o.save_kv);
 

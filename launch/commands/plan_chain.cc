@@ -6,6 +6,7 @@
 #include "launch/flags/modes.h"
 #include "launch/run/chain.h"
 #include "launch/run/eviction.h"
+#include "launch/run/part_memory.h"
 #include "launch/run/spec_costs.h"
 #include "offload/plan/step_forecast.h"
 
@@ -29,21 +30,19 @@ ChainPlan::ChainPlan(const Options& o, const LlamaConfig& config, DType weights,
 }
 
 MemoryBytes ChainPlan::proposing(const LevelOptions& level, const Shard& shard, bool retrieves) const {
-    const Options& o = options_;
-    const auto held = [&](Part part) { return draft_distributions(o, part); };
+    const PartModels models = {.target = config_,
+                               .shard = shard,
+                               .draft = draft_ ? &*draft_ : nullptr,
+                               .draft_type = weights_,
+                               .level = level,
+                               .backend = backend_,
+                               .threads = threads_,
+                               .draft_window = options_.draft_window};
     MemoryBytes all;
-    if (draft_) {
-        all += drafting_memory(*draft_, make_shard(*draft_, 0, 1), weights_, level, backend_, threads_, o.draft_window,
-                               held(Part::kDraft), level.sequences);
+    for (const Part part : options_.spec.parts) {
+        if (part == Part::kRetrieval && !retrieves) continue;
+        all += part_memory(part, models, draft_distributions(options_, part), level.sequences);
     }
-    if (o.spec.has(Part::kWindow)) {
-        all += drafting_memory(config_, shard, std::nullopt, level, backend_, threads_, o.draft_window,
-                               held(Part::kWindow), level.sequences);
-    }
-    if (o.spec.has(Part::kH2o))
-        all += level.sequences * set_level_memory(config_, shard, level, backend_, threads_, held(Part::kH2o));
-    if (retrieves)
-        all += level.sequences * set_level_memory(config_, shard, level, backend_, threads_, held(Part::kRetrieval));
     return all;
 }
 

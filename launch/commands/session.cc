@@ -15,6 +15,7 @@
 #include "launch/report/trace_file.h"
 #include "launch/run/agreed_status.h"
 #include "launch/run/chain.h"
+#include "launch/run/decode_run.h"
 #include "launch/run/engine.h"
 #include "launch/run/eviction.h"
 #include "launch/run/outcome.h"
@@ -127,7 +128,6 @@ void run_session(const Start& start, const RankGroup& rank_group) {
     Session session(chain->decoder(), engine.checkpoint().tokenizer.get());
     Printer printer(o, "turn", static_cast<int64_t>(turns.size()), /*headed=*/true);
     nlohmann::ordered_json facts = nlohmann::ordered_json::array();
-    int status = 0;
     std::optional<Snapshots> snapshots;
     if (!o.save_kv.empty()) {
         snapshots.emplace(o, rank_group, engine,
@@ -150,17 +150,21 @@ void run_session(const Start& start, const RankGroup& rank_group) {
     if (earlier) log::info("resumed in {:.1f} ms", earlier->load(engine, session, *chain, rank_group));
     RunLog record(o, rank_group.comm().rank(), rank_group.comm().size());
     record.mode(mode_name(o), 1, engine);
-    // `settled`: no turn is partly read, so a snapshot can be written.
-    const auto agree = [&](std::span<const int32_t> round, bool settled) {
-        const bool writes = snapshots && settled;
-        const int own = printer.reader_gone() ? kReaderGone : writes && snapshot_signal_came() ? kSnapshotAsked : 0;
-        if (dump && !round.empty()) dump->take();
-        record.round(round);
-        status = agreed_status(rank_group, own, round, chain->digest());
-        if (writes) status = snapshots->round(round.size(), status);
-        return status != 0;
-    };
-    for (size_t t = 0; t < turns.size() && !agree({}, !session.text().empty()); ++t) {
+    bool settled = !session.text().empty();  // no turn is partly read, so a snapshot can be written
+    DecodeRun run(rank_group, [&] { return chain->digest(); });
+    if (dump) {
+        run.add({.round = [&](std::span<const int32_t> round) {
+            if (!round.empty()) dump->take();
+        }});
+    }
+    run.add({.round = [&](std::span<const int32_t> round) { record.round(round); }});
+    run.add({.status = [&] { return printer.reader_gone() ? kReaderGone : 0; }});
+    if (snapshots) {
+        run.add(
+            {.status = [&] { return settled && snapshot_signal_came() ? kSnapshotAsked : 0; },
+             .agreed = [&](size_t tokens, int agreed) { return settled ? snapshots->round(tokens, agreed) : agreed; }});
+    }
+    for (size_t t = 0; t < turns.size() && !run.round({}); ++t) {
         record.text(static_cast<int64_t>(t), 0);
         turn_read = static_cast<int64_t>(t);
         if (dump) dump->resumed(turn_read, session.answer_begin());
@@ -169,8 +173,12 @@ void run_session(const Start& start, const RankGroup& rank_group) {
             [&](int64_t number, int32_t id, std::string_view text) {
                 if (rank_group.first()) printer.take(number, id, text);
             },
-            [&](std::span<const int32_t> round) { return agree(round, !round.empty()); });
+            [&](std::span<const int32_t> round) {
+                settled = !round.empty();
+                return run.round(round);
+            });
         if (!said) break;
+        settled = true;
         const Turn& turn = *said;
         record.checks(chain->take_kept_rounds());
         facts.push_back(facts_of(turn, engine.model()));
@@ -193,6 +201,7 @@ void run_session(const Start& start, const RankGroup& rank_group) {
                   f["kv_bytes"].get<double>() * 1e-6,
                   turn.reserved ? "" : "; too long for room to be made: it pushed others out as it was read");
     }
+    const int status = run.status();
     if (status == kSaved) log::info("stopped; resume with --load-kv {}", o.save_kv);
     std::vector<ChainLevel> levels;
     add_levels(levels, *chain);
@@ -205,10 +214,10 @@ void run_session(const Start& start, const RankGroup& rank_group) {
     });
     write_trace(o, rank_group);
     if (record.on()) {
-        RecordedRun run = {.start = start, .engine = engine, .log = record, .status = exit_status(status)};
-        if (!levels.empty()) run.levels.push_back(level_facts(levels));
-        run.facts["turns"] = facts;
-        write_record(rank_group, run);
+        RecordedRun recorded = {.start = start, .engine = engine, .log = record, .status = exit_status(status)};
+        if (!levels.empty()) recorded.levels.push_back(level_facts(levels));
+        recorded.facts["turns"] = facts;
+        write_record(rank_group, recorded);
     }
     if (snapshots && status == 0) snapshots->write();
     if (status != 0) throw Stopped{exit_status(status)};

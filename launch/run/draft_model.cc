@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "decode/draft_distributions.h"
 #include "launch/run/checkpoint.h"
 #include "model/checkpoint/padded_model.h"
-#include "model/footprint.h"
-#include "offload/window/window_cache.h"
 #include "runtime/log.h"
 
 namespace trireme {
@@ -15,15 +12,11 @@ namespace {
 
 constexpr int64_t kSinks = 16;  // as TriForce
 
-WindowShape window_of(int64_t tokens) {
-    return {.sinks = kSinks, .recent = tokens - kSinks};
-}
-
 CacheMaker window_cache(const LlamaConfig& config, int64_t window) {
     auto rope = std::make_shared<Rope>(config.rope, config.head_dim);
     return [rope, window](Device& device, Stream& compute, const KvShape& shape, const std::vector<OwnerIndex>&) {
         return std::make_unique<WindowCache>(
-            device, compute, shape, window_of(window),
+            device, compute, shape, draft_window_shape(window),
             [rope](std::span<float> out, int64_t positions) { rope->turn(out, positions); });
     };
 }
@@ -70,6 +63,10 @@ std::unique_ptr<WeightSource> padded(std::unique_ptr<WeightSource> draft, const 
 
 }  // namespace
 
+WindowShape draft_window_shape(int64_t tokens) {
+    return {.sinks = kSinks, .recent = tokens - kSinks};
+}
+
 DraftModel::DraftModel(const Options& o, const Checkpoint& target, Part what)
     : options_{.k_type = o.cache_type_k, .v_type = o.cache_type_v, .graphs = o.graphs},
       source_(padded(open_draft(o, what), o, target)),
@@ -78,25 +75,6 @@ DraftModel::DraftModel(const Options& o, const Checkpoint& target, Part what)
       window_(o.draft_window),
       ctx_size_(o.ctx_size) {
     options_.name = name_of(what).data();
-}
-
-MemoryBytes drafting_memory(const LlamaConfig& config, const Shard& shard, std::optional<DType> weights,
-                            const LevelOptions& options, std::string_view backend, int threads, int64_t window,
-                            int64_t held, int64_t slots) {
-    LevelOptions of = options;
-    of.context = window + kMaxRows;
-    MemoryBytes each = level_work(config, shard, of, backend, threads);
-    each += WindowCache::memory_for(one_sequence(kv_shape(config, shard, options)), window_of(window));
-    each.device += DraftDistributions::bytes_for(shard, held);
-    MemoryBytes all = slots * each;
-    if (weights) all.device += Weights::bytes_for(config, shard, *weights);
-    return all;
-}
-
-MemoryBytes DraftModel::memory(int ranks, std::string_view backend, int threads, int64_t held, int64_t slots) const {
-    const Shard shard = source_ ? make_shard(config_, 0, 1) : largest_shard(config_, ranks);
-    return drafting_memory(config_, shard, source_ ? std::optional(type_.type) : std::nullopt, options_, backend,
-                           threads, window_, held, slots);
 }
 
 void DraftModel::load(Device& device, const Weights& target, Comm& comm, int64_t context, int64_t slots) {

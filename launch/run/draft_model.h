@@ -11,6 +11,7 @@
 #include "launch/flags/options.h"
 #include "launch/run/checkpoint.h"
 #include "model/level.h"
+#include "offload/window/window_cache.h"
 #include "runtime/index.h"
 
 namespace trireme {
@@ -23,9 +24,6 @@ class DraftModel {
     /// the target's: compared token by token if both have a tokenizer, else by size.
     DraftModel(const Options& options, const Checkpoint& target, Part what);
 
-    /// The memory that load() will allocate on each of `ranks` ranks, on a device of `backend` with `threads` threads,
-    /// including the draft distributions of `held` tokens, for a level of each of `slots` sequences.
-    MemoryBytes memory(int ranks, std::string_view backend, int threads, int64_t held, int64_t slots) const;
     /// Reads the weights, or uses the target's, and makes `slots` levels, each for a sequence of at most `context`
     /// tokens. Only levels over the target's weights use `comm`. `device`, `target` and `comm` must outlive the object.
     /// Errors: as Weights and Level.
@@ -36,6 +34,8 @@ class DraftModel {
     /// A level that load() made.
     Level& level(int slot) { return *levels_[index(slot)]; }
     const WeightSource* files() const { return source_.get(); }  // null: the target's own weights
+    const LlamaConfig& config() const { return config_; }
+    DType weight_type() const { return type_.type; }
 
   private:
     LevelOptions options_;
@@ -49,11 +49,7 @@ class DraftModel {
     std::vector<std::unique_ptr<Level>> levels_;
 };
 
-/// The memory of such a level on a rank that holds `shard` of the model of `config`. `weights`: the type of its own
-/// weights; not set: it uses the target's. `window`: tokens that it sees. `held`: stored draft distributions. `slots`:
-/// sequences, which have a level each.
-MemoryBytes drafting_memory(const LlamaConfig& config, const Shard& shard, std::optional<DType> weights,
-                            const LevelOptions& options, std::string_view backend, int threads, int64_t window,
-                            int64_t held, int64_t slots);
+/// The first and recent tokens that a level with a window of `tokens` tokens sees.
+WindowShape draft_window_shape(int64_t tokens);
 
 }  // namespace trireme

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "decode/draft_distributions.h"
 #include "launch/flags/modes.h"
 #include "launch/run/eviction.h"
+#include "launch/run/part_memory.h"
 #include "model/evicting_kv.h"
 #include "model/footprint.h"
 #include "offload/retrieved/set_cache.h"
@@ -25,15 +25,8 @@ RetrievalShape retrieval_shape(const Options& o, bool comes_back) {
             .comes_back = comes_back && o.reselect != RetrievalShape::kNever};
 }
 
-MemoryBytes set_level_memory(const LlamaConfig& config, const Shard& shard, const LevelOptions& options,
-                             std::string_view backend, int threads, int64_t held) {
-    MemoryBytes all = level_work(config, shard, options, backend, threads);
-    all.device += DraftDistributions::bytes_for(shard, held);
-    return all;
-}
-
 SpecLevels::SpecLevels(const std::vector<Options>& chains, bool again, const Checkpoint& target)
-    : target_(target), again_(again || chains.front().num_samples > 1) {
+    : target_(target), again_(again || chains.front().num_samples > 1), draft_window_(chains.front().draft_window) {
     const Options& o = chains.front();  // they differ in nothing else that is read here
     options_ = {.k_type = o.cache_type_k, .v_type = o.cache_type_v, .graphs = o.graphs};
     want(chains, target.config().context);  // the prompt's length is not known yet
@@ -84,14 +77,17 @@ RetrievalShape SpecLevels::retrieval(int ranks) const {
 }
 
 MemoryBytes SpecLevels::memory(int ranks, std::string_view backend, int threads, int64_t slots) const {
+    const Shard shard = largest_shard(target_.config(), ranks);
+    const PartModels models = {.target = target_.config(),
+                               .shard = shard,
+                               .draft = draft_ ? &draft_->config() : nullptr,
+                               .draft_type = draft_ ? draft_->weight_type() : DType::kF32,
+                               .level = options_,
+                               .backend = backend,
+                               .threads = threads,
+                               .draft_window = draft_window_};
     MemoryBytes all;
-    if (wants(Part::kDraft)) all += draft_->memory(ranks, backend, threads, held_.at(Part::kDraft), slots);
-    if (wants(Part::kWindow)) all += window_->memory(ranks, backend, threads, held_.at(Part::kWindow), slots);
-    for (const Part part : {Part::kH2o, Part::kRetrieval}) {
-        if (!wants(part)) continue;
-        const Shard shard = largest_shard(target_.config(), ranks);
-        all += slots * set_level_memory(target_.config(), shard, options_, backend, threads, held_.at(part));
-    }
+    for (const Part part : wanted_.parts) all += part_memory(part, models, held_.at(part), slots);
     return all;
 }
 

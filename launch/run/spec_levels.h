@@ -64,6 +64,7 @@ class SpecLevels {
     std::map<Part, int64_t> held_;  // number of draft distributions per part: the sum over the selected chains
     LevelOptions options_;
     bool again_;  // prompts are continued several times
+    int64_t draft_window_;
     RetrievalShape retrieval_;
     EvictionShape heavy_;
     std::unique_ptr<DraftModel> draft_, window_;
@@ -81,9 +82,5 @@ inline constexpr int64_t kDefaultBudget = 4096;
 /// The retrieval shape that a run's flags request, without query_columns, which depends on the rank. `comes_back`: a
 /// prompt is continued several times. Errors: Exit::kConfig for a budget smaller than a chunk.
 RetrievalShape retrieval_shape(const Options& options, bool comes_back);
-/// The memory of a level of one sequence over a KvSet on a rank that holds `shard`, without the set: work buffers, and
-/// the draft distributions of `held` tokens.
-MemoryBytes set_level_memory(const LlamaConfig& config, const Shard& shard, const LevelOptions& options,
-                             std::string_view backend, int threads, int64_t held);
 
 }  // namespace trireme

@@ -1,0 +1,49 @@
+#include "launch/run/part_memory.h"
+
+#include "decode/draft_distributions.h"
+#include "launch/run/draft_model.h"
+#include "model/footprint.h"
+#include "offload/window/window_cache.h"
+
+namespace trireme {
+namespace {
+
+/// A level over `shard` of the model of `config`, without its KV cache and weights.
+MemoryBytes level_memory(const LlamaConfig& config, const Shard& shard, const LevelOptions& level, const PartModels& m,
+                         int64_t held) {
+    MemoryBytes all = level_work(config, shard, level, m.backend, m.threads);
+    all.device += DraftDistributions::bytes_for(shard, held);
+    return all;
+}
+
+MemoryBytes window_memory(const LlamaConfig& config, const Shard& shard, const PartModels& m, int64_t held) {
+    LevelOptions level = m.level;
+    level.context = m.draft_window + kMaxRows;
+    MemoryBytes all = level_memory(config, shard, level, m, held);
+    all += WindowCache::memory_for(one_sequence(kv_shape(config, shard, m.level)), draft_window_shape(m.draft_window));
+    return all;
+}
+
+}  // namespace
+
+MemoryBytes part_memory(Part part, const PartModels& m, int64_t held, int64_t slots) {
+    switch (part) {
+        case Part::kNgram:
+            return {};
+        case Part::kDraft: {
+            const Shard whole = make_shard(*m.draft, 0, 1);
+            MemoryBytes all = slots * window_memory(*m.draft, whole, m, held);
+            all.device += Weights::bytes_for(*m.draft, whole, m.draft_type);
+            return all;
+        }
+        case Part::kWindow:
+            return slots * window_memory(m.target, m.shard, m, held);
+        case Part::kH2o:
+        case Part::kRetrieval:
+            return slots * level_memory(m.target, m.shard, m.level, m, held);
+    }
+    check(false, "a part without memory");
+    return {};
+}
+
+}  // namespace trireme
