@@ -81,17 +81,42 @@ void record_run(const Start& start, const RankGroup& rank_group, const RunReport
     write_record(rank_group, run);
 }
 
+void check_generate(const Options& o) {
+    require_side_by_side(o);
+    require(o.save_kv.empty() || o.num_samples == 1, Exit::kUsage, "--save-kv: of one continuation, not of {}",
+            o.num_samples);
+    require(!o.save_kv.empty() || o.checkpoint_every == 0, Exit::kUsage,
+            "--checkpoint-every {}: no --save-kv says where snapshots go", o.checkpoint_every);
+}
+
+/// Logs the report, and writes it, the dump (may be null) and the trace. Returns the report on rank 0.
+std::string write_outputs(const Options& o, const RankGroup& rank_group, const RunReport& report, const KvDump* dump) {
+    for (const std::string& line : report_lines(report)) log::info("{}", line);
+    std::string json;
+    rank_group.first_only([&] {
+        if (dump != nullptr) write_file_atomically(o.kv_dump, std::as_bytes(std::span(dump->lines())), o.old_outputs());
+        json = report_json(report);
+        write_report(o, json);
+    });
+    write_trace(o, rank_group);
+    return json;
+}
+
+/// Logs why the run stopped before its end, and warns of empty answers.
+void log_end(const Options& o, const RankGroup& rank_group, const std::vector<Continuation>& samples,
+             const GenerateStats& stats, int status) {
+    for (const Continuation& c : samples) {
+        if (rank_group.first()) warn_of_empty_answer(o, c);
+    }
+    if (status > 128) log::info("stopped by signal {} after {} tokens", status - 128, stats.new_tokens);
+    if (status == kSaved) log::info("stopped; resume with --load-kv {}", o.save_kv);
+}
+
 }  // namespace
 
 void run_generate(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
-    rank_group.phase([&] {
-        require_side_by_side(o);
-        require(o.save_kv.empty() || o.num_samples == 1, Exit::kUsage, "--save-kv: of one continuation, not of {}",
-                o.num_samples);
-        require(!o.save_kv.empty() || o.checkpoint_every == 0, Exit::kUsage,
-                "--checkpoint-every {}: no --save-kv says where snapshots go", o.checkpoint_every);
-    });
+    rank_group.phase([&] { check_generate(o); });
     if (o.prompt_from == PromptFrom::kSession) return run_session(start, rank_group);
     SpecCosts costs;
     if (!o.save_kv.empty()) remember_snapshot_signal();
@@ -182,13 +207,8 @@ void run_generate(const Start& start, const RankGroup& rank_group) {
         }
     }
     if (rank_group.first()) printer.end_line();
-    for (const Continuation& c : samples) {
-        if (rank_group.first()) warn_of_empty_answer(o, c);
-    }
     const int status = run.status();
-    if (status > 128) log::info("stopped by signal {} after {} tokens", status - 128, stats.new_tokens);
-    if (status == kSaved) log::info("stopped; resume with --load-kv {}", o.save_kv);
-
+    log_end(o, rank_group, samples, stats, status);
     const RunReport report = {.call = start.call,
                               .engine = engine,
                               .stats = stats,
@@ -197,14 +217,7 @@ void run_generate(const Start& start, const RankGroup& rank_group) {
                               .costs = chain.costs(),
                               .ranks = gather_facts(rank_group.comm(), own_facts(engine, stats)),
                               .command_line = start.command_line};
-    for (const std::string& line : report_lines(report)) log::info("{}", line);
-    std::string json;
-    rank_group.first_only([&] {
-        if (dump) write_file_atomically(o.kv_dump, std::as_bytes(std::span(dump->lines())), o.old_outputs());
-        json = report_json(report);
-        write_report(o, json);
-    });
-    write_trace(o, rank_group);
+    const std::string json = write_outputs(o, rank_group, report, dump.get());
     record_run(start, rank_group, report, json, record, chain, earlier, exit_status(status));
     if (status != 0) throw Stopped{exit_status(status)};
     if (snapshots) snapshots->require_last();

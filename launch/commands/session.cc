@@ -79,19 +79,79 @@ SnapshotText text_of(const Session& session) {
     return {.prompt = {session.text().begin(), answer}, .generated = {answer, session.text().end()}};
 }
 
+void check_session(const Options& o) {
+    require(o.num_samples == 1, Exit::kUsage, "--session with --num-samples {}: a conversation has one sample; want 1",
+            o.num_samples);
+    require(!o.spec.has(Part::kH2o), Exit::kUsage,
+            "--session with --spec {}: heavy hitters are chosen for one prompt, not for turns; want another chain",
+            text_of(o.spec));
+    require(o.eviction.budget_share == 0, Exit::kConfig,
+            "--kv-window {}: a share of no one prompt; want tokens with --session", o.eviction.budget_share);
+}
+
+/// Tokens of the conversation, and of its longest turn, if every answer has `most` tokens.
+struct Lengths {
+    int64_t all = 0, longest = 0;
+};
+Lengths lengths_of(const std::vector<std::vector<int32_t>>& turns, int64_t most) {
+    Lengths of;
+    for (const std::vector<int32_t>& ids : turns) {
+        const auto n = static_cast<int64_t>(ids.size()) + 1;  // with the last token of the answer before
+        of.all += n + most;
+        of.longest = std::max(of.longest, n);
+    }
+    return of;
+}
+
+void log_turn(const Turn& turn, const nlohmann::ordered_json& f, const Level& model, size_t number, size_t of) {
+    log::info("turn {} of {}: {} + {} tokens, prefill {:.1f} ms, {:.1f} tok/s, {} of {} tokens kept, {:.1f} MB{}",
+              number + 1, of, turn.prompt_tokens, turn.answer.ids.size(), turn.prefill_ms,
+              f["decode_tok_s"].get<double>(), f["kv_tokens"].get<int64_t>(), model.length(),
+              f["kv_bytes"].get<double>() * 1e-6,
+              turn.reserved ? "" : "; too long for room to be made: it pushed others out as it was read");
+}
+
+/// Tokens that an earlier run sampled took no time here.
+void record_turn(const Turn& turn, int64_t number, RunLog& log) {
+    const int64_t drawn = std::ssize(turn.answer.ids) - turn.resumed;
+    const int64_t behind_first = log.decode_ns(number, 0);
+    if (drawn == 0) return;
+    log.done({.text = number,
+              .sample = 0,
+              .side_by_side = 1,
+              .prompt_tokens = turn.prompt_tokens,
+              .new_tokens = drawn,
+              .prefill_ns = ns_of(turn.prefill_ms),
+              .ttft_ns = ns_of(turn.prefill_ms + turn.decode_ms) - std::max<int64_t>(0, behind_first),
+              .decode_ns = behind_first});
+}
+
+/// Writes the report, the dump (may be null), the trace and the record.
+void write_outputs(const Start& start, const RankGroup& rank_group, const Engine& engine, const Chain& chain,
+                   const nlohmann::ordered_json& turns, const KvDump* dump, RunLog& log, int status) {
+    const Options& o = start.call.options;
+    std::vector<ChainLevel> levels;
+    add_levels(levels, chain);
+    for (const std::string& line : acceptance_lines(levels)) log::info("{}", line);
+    rank_group.first_only([&] {
+        if (dump != nullptr) write_file_atomically(o.kv_dump, std::as_bytes(std::span(dump->lines())), o.old_outputs());
+        nlohmann::ordered_json report = {{"turns", turns}};
+        if (!levels.empty()) report["speculation"] = level_facts(levels);
+        write_report(o, report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    });
+    write_trace(o, rank_group);
+    if (!log.on()) return;
+    RecordedRun run = {.start = start, .engine = engine, .log = log, .status = exit_status(status)};
+    if (!levels.empty()) run.levels.push_back(level_facts(levels));
+    run.facts["turns"] = turns;
+    write_record(rank_group, run);
+}
+
 }  // namespace
 
 void run_session(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
-    rank_group.phase([&] {
-        require(o.num_samples == 1, Exit::kUsage,
-                "--session with --num-samples {}: a conversation has one sample; want 1", o.num_samples);
-        require(!o.spec.has(Part::kH2o), Exit::kUsage,
-                "--session with --spec {}: heavy hitters are chosen for one prompt, not for turns; want another chain",
-                text_of(o.spec));
-        require(o.eviction.budget_share == 0, Exit::kConfig,
-                "--kv-window {}: a share of no one prompt; want tokens with --session", o.eviction.budget_share);
-    });
+    rank_group.phase([&] { check_session(o); });
     if (!o.save_kv.empty()) remember_snapshot_signal();
     SpecCosts costs;
     rank_group.first_only([&] {
@@ -107,12 +167,7 @@ void run_session(const Start& start, const RankGroup& rank_group) {
     share(turns, rank_group.comm());
 
     const int64_t most = o.n_predict < 0 ? kMostOfAnswer : o.n_predict;
-    int64_t all = 0, longest = 0;
-    for (const std::vector<int32_t>& ids : turns) {
-        const auto n = static_cast<int64_t>(ids.size()) + 1;  // with the last token of the answer before
-        all += n + most;
-        longest = std::max(longest, n);
-    }
+    auto [all, longest] = lengths_of(turns, most);
     // A resumed conversation has read some of the turns; it may be longer than they are.
     if (earlier) all += static_cast<int64_t>(earlier->snapshot.text().ids().size());
     engine.load(start, rank_group, std::min(all, engine.longest_context()), longest);
@@ -182,43 +237,12 @@ void run_session(const Start& start, const RankGroup& rank_group) {
         const Turn& turn = *said;
         record.checks(chain->take_kept_rounds());
         facts.push_back(facts_of(turn, engine.model()));
-        // Tokens that an earlier run sampled took no time here.
-        const int64_t drawn = std::ssize(turn.answer.ids) - turn.resumed;
-        const int64_t behind_first = record.decode_ns(static_cast<int64_t>(t), 0);
-        if (drawn > 0)
-            record.done({.text = static_cast<int64_t>(t),
-                         .sample = 0,
-                         .side_by_side = 1,
-                         .prompt_tokens = turn.prompt_tokens,
-                         .new_tokens = drawn,
-                         .prefill_ns = ns_of(turn.prefill_ms),
-                         .ttft_ns = ns_of(turn.prefill_ms + turn.decode_ms) - std::max<int64_t>(0, behind_first),
-                         .decode_ns = behind_first});
-        const auto& f = facts.back();
-        log::info("turn {} of {}: {} + {} tokens, prefill {:.1f} ms, {:.1f} tok/s, {} of {} tokens kept, {:.1f} MB{}",
-                  t + 1, turns.size(), turn.prompt_tokens, turn.answer.ids.size(), turn.prefill_ms,
-                  f["decode_tok_s"].get<double>(), f["kv_tokens"].get<int64_t>(), engine.model().length(),
-                  f["kv_bytes"].get<double>() * 1e-6,
-                  turn.reserved ? "" : "; too long for room to be made: it pushed others out as it was read");
+        record_turn(turn, turn_read, record);
+        log_turn(turn, facts.back(), engine.model(), t, turns.size());
     }
     const int status = run.status();
     if (status == kSaved) log::info("stopped; resume with --load-kv {}", o.save_kv);
-    std::vector<ChainLevel> levels;
-    add_levels(levels, *chain);
-    for (const std::string& line : acceptance_lines(levels)) log::info("{}", line);
-    rank_group.first_only([&] {
-        if (dump) write_file_atomically(o.kv_dump, std::as_bytes(std::span(dump->lines())), o.old_outputs());
-        nlohmann::ordered_json report = {{"turns", facts}};
-        if (!levels.empty()) report["speculation"] = level_facts(levels);
-        write_report(o, report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-    });
-    write_trace(o, rank_group);
-    if (record.on()) {
-        RecordedRun recorded = {.start = start, .engine = engine, .log = record, .status = exit_status(status)};
-        if (!levels.empty()) recorded.levels.push_back(level_facts(levels));
-        recorded.facts["turns"] = facts;
-        write_record(rank_group, recorded);
-    }
+    write_outputs(start, rank_group, engine, *chain, facts, dump ? &*dump : nullptr, record, status);
     if (snapshots && status == 0) snapshots->write();
     if (status != 0) throw Stopped{exit_status(status)};
 }
