@@ -92,7 +92,7 @@ void DataSet::require_made_by(const Tokenizer* tokenizer, std::optional<bool> ad
     require(!add_special || *add_special == made->add_special, Exit::kConfig,
             "--add-special={} with {}: its ids were made with --add-special={}, and are not changed; convert "
             "--tokens again",
-            *add_special ? "on" : "off", made->path, made->add_special ? "on" : "off");
+            add_special.value_or(false) ? "on" : "off", made->path, made->add_special ? "on" : "off");
 }
 
 DataSet read_data(const Options& o, const DataChoice& choice, const StillWaiting& waiting, int64_t most) {
