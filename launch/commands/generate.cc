@@ -178,13 +178,14 @@ void run_generate(const Start& start, const RankGroup& rank_group) {
     run.add({.round = [&](std::span<const int32_t> round) { record.round(round); }});
     run.add({.status = [&] { return printer.reader_gone() ? kReaderGone : 0; }});
     if (snapshots) {
-        run.add({.status = [] { return snapshot_signal_came() ? kSnapshotAsked : 0; },
+        run.add({.round =
+                     [&](std::span<const int32_t> round) {
+                         said.generated.insert(said.generated.end(), round.begin(), round.end());
+                     },
+                 .status = [] { return snapshot_signal_came() ? kSnapshotAsked : 0; },
                  .agreed = [&](size_t tokens, int agreed) { return snapshots->round(tokens, agreed); }});
     }
-    const Interrupt interrupt = [&](std::span<const int32_t> round) {
-        said.generated.insert(said.generated.end(), round.begin(), round.end());
-        return run.round(round);
-    };
+    const Interrupt interrupt = [&](std::span<const int32_t> round) { return run.round(round); };
     std::vector<Continuation> samples;
     {
         ProgressMeter prefill("prefill", "tokens", sink);
