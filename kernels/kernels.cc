@@ -353,6 +353,26 @@ void Kernels::key_weights(const Tensor& sums, const Tensor& q, const Tensor& tot
     if (n > 0) do_key_weights(sums, q, totals, kv, kv_of_head, rows);
 }
 
+void Kernels::expected_weights(const Tensor& weights, const Tensor& norms, const Tensor& q, const LayerKv& kv,
+                               const Tensor& kv_of_head) {
+    check_kv("expected_weights", kv);
+    check_places("expected_weights", kv, phase_);
+    check_rank("expected_weights", "kv_of_head", kv_of_head, 1);
+    check_rank("expected_weights", "weights", weights, 2);
+    check_rank("expected_weights", "q", q, 2);
+    const int64_t heads = kv_of_head.rows(), slots = weights.cols(), head_dim = kv.layout.head_dim;
+    check(phase_ == Phase::kPrefill && heads <= limits_.heads && head_dim <= limits_.head_dim && q.rows() > 0,
+          "expected_weights: {} rows of {} heads by {}, the limits are {} and {}, in a prefill", q.rows(), heads,
+          head_dim, limits_.heads, limits_.head_dim);
+    check_operand("expected_weights", "q", q, DType::kF32, Shape{q.rows(), heads * head_dim});
+    check_operand("expected_weights", "kv_of_head", kv_of_head, DType::kI32, Shape{heads});
+    check_operand("expected_weights", "weights", weights, DType::kF32, Shape{heads, slots});
+    check_operand("expected_weights", "norms", norms, DType::kF32, Shape{kv.layout.kv_heads, slots});
+    check(!kv.angles || slots <= kv.angles.rows(), "expected_weights: {} slots, there are angles for {}", slots,
+          kv.angles ? kv.angles.rows() : 0);
+    if (slots > 0) do_expected_weights(weights, norms, q, kv, kv_of_head);
+}
+
 void Kernels::pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
                            const Tensor& kv_of_head, const Tensor& shares, const WeightPool& pool) {
     check_rank("pool_weights", "out", out, 3);

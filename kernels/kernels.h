@@ -128,6 +128,13 @@ class Kernels {
     /// on threads. A row that sees no slot adds nothing.
     void key_weights(const Tensor& sums, const Tensor& q, const Tensor& totals, const LayerKv& kv,
                      const Tensor& kv_of_head, const RowsView& rows);
+    /// Prefill: weights[h, slot] = |v| times the attention weight that query head h's next tokens are expected to give
+    /// to the slot: the softmax over slots of m + s / 2, with the mean m and the variance s of the rows' scores
+    /// (Expected Attention, arXiv 2510.00636). All slots of sequence 0 are seen, from a head's first one on
+    /// (LayerKv::begins); 0 before it.  weights f32 [heads, slots]; norms f32 [kv_heads, slots] is scratch; q f32
+    /// [rows, heads * head_dim], any number of rows.
+    void expected_weights(const Tensor& weights, const Tensor& norms, const Tensor& q, const LayerKv& kv,
+                          const Tensor& kv_of_head);
     /// out[o, k, i] = the attention weight of slot i of owner o, from the query heads that read KV head k: their sum or
     /// maximum, each multiplied by shares[head] (WeightPool).  out f32 [owners, kv_heads, n]; weights f32
     /// [owners, heads, n or more]; tops f32 [owners, heads, tiles] and totals f32 [owners, heads, 2] as attention
@@ -194,6 +201,8 @@ class Kernels {
                                   int64_t chunk, const TileRange& part) = 0;
     virtual void do_key_weights(const Tensor& sums, const Tensor& q, const Tensor& totals, const LayerKv& kv,
                                 const Tensor& kv_of_head, const RowsView& rows) = 0;
+    virtual void do_expected_weights(const Tensor& weights, const Tensor& norms, const Tensor& q, const LayerKv& kv,
+                                     const Tensor& kv_of_head) = 0;
     virtual void do_pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
                                  const Tensor& kv_of_head, const Tensor& shares, const WeightPool& pool) = 0;
     virtual void do_slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, int64_t token) = 0;

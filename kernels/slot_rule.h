@@ -91,6 +91,14 @@ constexpr float difference_score(float dot, float key, float mean) {
     return -(dot * key * mean);
 }
 
+/// Expected Attention: the exponent, in powers of 2, of a slot's expected weight. Scores of queries have a mean and a
+/// variance, and e^score has the mean e^(mean + variance / 2) if they are normally distributed. `first` is the score of
+/// the first query; `mean` and `square` are means over all queries of their scores' differences from it, and of the
+/// squares of these.
+constexpr float expected_exponent(float first, float mean, float square) {
+    return (first + mean + (square - mean * mean) * 0.5F) * 1.44269504F;
+}
+
 /// Mean over `pool` weights: the token's and its neighbours', where those outside [begin, end) count as zeros.
 constexpr float smoothed(const float* weights, int64_t begin, int64_t end, int64_t at, int32_t pool) {
     float sum = 0;

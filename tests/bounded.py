@@ -181,6 +181,7 @@ def combinations():
             one(model, 100, policy="knorm", window=17, rolling=rolling)
             one(model, 100, policy="keydiff", window=17, rolling=rolling)
             one(model, 100, policy="random", window=17, seed=3, rolling=rolling)
+            one(model, 120, policy="expected", window=32, observe=8, every=16, rolling=rolling)
             one(model, 120, policy="snapkv", window=32, observe=8, every=16, rolling=rolling)
             one(model, 120, policy="pyramidkv", window=40, observe=8, every=16, rolling=rolling)
             one(model, 120, policy="adakv", window=32, observe=4, every=16, rolling=rolling)
@@ -198,6 +199,10 @@ def combinations():
         one("gqa2", 120, policy="knorm", window=16, heavy=15, rolling=rolling)
         one("gqa2", 120, policy="keydiff", window=16, heavy=15, rolling=rolling)
         one("heads6", 120, policy="keydiff", window=16, sinks=4, chunk=20, rolling=rolling)
+        one("gqa2", 120, policy="expected", window=32, observe=16, every=1, rolling=rolling)
+        one("mqa8", 12, policy="expected", window=32, observe=16, every=6, rolling=rolling)
+        one("heads6", 120, policy="expected", window=24, observe=10, sinks=0, every=7, chunk=11, gqa="max", rolling=rolling)
+        one("gqa2", 600, policy="expected", window=300, observe=64, every=30, chunk=200, rolling=rolling)
         one("gqa2", 120, policy="random", window=16, seed=7, rolling=rolling)
         one("heads6", 120, policy="random", window=16, sinks=0, chunk=20, seed=2**32 - 1, rolling=rolling)
         one("mha", 120, policy="random", window=8, seed=9, rolling=rolling)
@@ -243,6 +248,8 @@ def combinations():
         one("mha", 120, ranks, policy="knorm", window=16)
         one("mha", 120, ranks, policy="keydiff", window=16)
         one("heads6", 120, ranks, policy="random", window=16, seed=ranks)
+        one("heads6", 120, ranks, policy="expected", window=32, observe=8, every=10)
+        one("mqa8", 120, ranks, policy="expected", window=32, observe=8, every=10, heads_share="layer")
         for model in models:
             one(model, 120, ranks, policy="adakv", window=32, observe=4, every=16, rolling=ranks == 3)
         one("mha", 600, ranks, policy="adakv", window=260, observe=16, every=16, chunk=250)
@@ -251,7 +258,7 @@ def combinations():
 
 
 POLICIES = (("h2o", {}), ("streaming", {}), ("tova", {}), ("knorm", {}), ("keydiff", {}), ("random", {}),
-            ("snapkv", {"observe": 8, "every": 16}), ("pyramidkv", {"observe": 8, "every": 16}), ("adakv", {"observe": 4, "every": 16}))
+            ("snapkv", {"observe": 8, "every": 16}), ("expected", {"observe": 8, "every": 16}), ("pyramidkv", {"observe": 8, "every": 16}), ("adakv", {"observe": 4, "every": 16}))
 
 
 def sharing_combinations():
@@ -316,6 +323,8 @@ def quick():
         ("heads6", 120, 2, {"policy": "adakv", "window": 32, "observe": 4, "every": 16, "chunk": 50}),
         ("mha", 100, 1, {"policy": "knorm", "window": 16, "rolling": True}),
         ("heads6", 100, 2, {"policy": "random", "window": 16, "seed": 5}),
+        ("gqa2", 100, 2, {"policy": "expected", "window": 24, "observe": 8, "every": 16}),
+        ("lckv", 70, 1, {"policy": "expected", "window": 24, "observe": 8, "every": 16, "rolling": True}),
         ("lckv", 70, 1, {"policy": "random", "window": 16, "chunk": 30, "rolling": True}),
         ("gqa2", 100, 4, {"policy": "h2o", "window": 16, "gqa": "max", "rolling": True}),
         ("mqa8", 100, 2, {"policy": "snapkv", "window": 24, "observe": 8, "every": 16}),
@@ -338,7 +347,7 @@ def drawn(first, count):
     for seed in range(first, first + count):
         draw = random.Random(seed)
         model, window = draw.choice(list(SHAPES)), draw.choice((2, 3, 4, 7, 8, 9, 16, 21, 32, 48, 64, 100, 200))
-        policy = draw.choice(("h2o", "h2o", "streaming", "tova", "snapkv", "adakv", "pyramidkv", "knorm", "keydiff", "random"))
+        policy = draw.choice(("h2o", "h2o", "streaming", "tova", "snapkv", "adakv", "pyramidkv", "knorm", "keydiff", "expected", "random"))
         options = {"policy": policy, "window": window, "gqa": draw.choice(bounded_f64.GQA),
                    "rolling": draw.random() < 0.5}
         if draw.random() < 0.5:
@@ -352,9 +361,9 @@ def drawn(first, count):
                 options["decay"] = draw.choice((0.5, 0.9, 0.99))
             if draw.random() < 0.3:
                 options["normalise"] = True
-        if policy in ("h2o", "tova", "snapkv", "pyramidkv") and draw.random() < 0.4:
+        if policy in ("h2o", "tova", "snapkv", "pyramidkv", "expected") and draw.random() < 0.4:
             options["heads_share"] = draw.choice(("layer", "head"))
-        if policy in ("snapkv", "pyramidkv", "adakv"):
+        if policy in ("snapkv", "pyramidkv", "adakv", "expected"):
             options["observe"] = draw.randrange(1, window)
             options["pool"], options["every"] = draw.choice((1, 3, 5, 7, 31)), draw.choice((1, 2, 3, 7, 16, 64))
         if policy == "streaming":

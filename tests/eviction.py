@@ -18,7 +18,7 @@ import tempfile
 from needle import CUE, KEY, NEEDLE
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-POLICIES = "h2o,streaming,tova,snapkv,pyramidkv,adakv,knorm,keydiff,random"
+POLICIES = "h2o,streaming,tova,snapkv,pyramidkv,adakv,knorm,keydiff,expected,random"
 DEPTHS = (0.1, 0.3, 0.5, 0.7, 0.9)
 SCORED, LAST, PROMPT, GREEDY = 2560, 512, 2048, 64
 

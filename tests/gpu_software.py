@@ -164,8 +164,8 @@ for name, flags in SPECULATION.items():
         lambda gpu, flags=flags: [gpu.same_as_cpu(TARGET, *GREEDY, *flags, gpu_flags=["--kv-on-chip", n, *g])
                                   for n in ("all", "3", "0") for g in ([], ["--no-graphs"])])
 
-for policy in ("h2o", "tova", "snapkv", "pyramidkv", "adakv", "streaming", "knorm", "random", "keydiff"):
-    check(f"--kv-policy {policy}", full=policy not in ("h2o", "tova", "keydiff"))(
+for policy in ("h2o", "tova", "snapkv", "pyramidkv", "adakv", "streaming", "knorm", "random", "keydiff", "expected"):
+    check(f"--kv-policy {policy}", full=policy not in ("h2o", "tova", "keydiff", "expected"))(
         lambda gpu, policy=policy: gpu.same_as_cpu(TARGET, *WARM, "--kv-policy", policy, "--kv-window", "96"))
 
 

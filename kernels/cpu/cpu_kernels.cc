@@ -11,7 +11,7 @@ size_t cpu_scratch(Phase phase, const KernelLimits& limits, int threads) {
                          sample_scratch(limits, threads), accept_scratch(limits)});
     }
     return std::max({matmul_prefill_scratch(limits, threads), attention_prefill_scratch(limits, threads),
-                     key_weights_scratch(limits, threads)});
+                     key_weights_scratch(limits, threads), expected_weights_scratch(limits, threads)});
 }
 
 CpuKernels::CpuKernels(Device& device, CpuStream& stream, Phase phase, const KernelLimits& limits)
@@ -112,6 +112,14 @@ void CpuKernels::do_key_weights(const Tensor& sums, const Tensor& q, const Tenso
     stream_.enqueue("key_weights", bytes::attention(kv, rows, {}) / 2,
                     [=, limits = limits(), scratch = scratch_.data()] {
                         trireme::key_weights(sums, q, totals, kv, kv_of_head, rows, limits, scratch);
+                    });
+}
+
+void CpuKernels::do_expected_weights(const Tensor& weights, const Tensor& norms, const Tensor& q, const LayerKv& kv,
+                                     const Tensor& kv_of_head) {
+    stream_.enqueue("expected_weights", bytes::kv_write(kv, weights.cols()),
+                    [=, limits = limits(), scratch = scratch_.data()] {
+                        trireme::expected_weights(weights, norms, q, kv, kv_of_head, limits, scratch);
                     });
 }
 

@@ -41,6 +41,8 @@ class CpuKernels final : public Kernels {
                           int64_t chunk, const TileRange& part) override;
     void do_key_weights(const Tensor& sums, const Tensor& q, const Tensor& totals, const LayerKv& kv,
                         const Tensor& kv_of_head, const RowsView& rows) override;
+    void do_expected_weights(const Tensor& weights, const Tensor& norms, const Tensor& q, const LayerKv& kv,
+                             const Tensor& kv_of_head) override;
     void do_pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
                          const Tensor& kv_of_head, const Tensor& shares, const WeightPool& pool) override;
     void do_slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, int64_t token) override;

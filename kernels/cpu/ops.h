@@ -18,6 +18,7 @@ size_t matmul_prefill_scratch(const KernelLimits& limits, int threads);
 size_t attention_decode_scratch(const KernelLimits& limits, int threads);
 size_t attention_prefill_scratch(const KernelLimits& limits, int threads);
 size_t key_weights_scratch(const KernelLimits& limits, int threads);
+size_t expected_weights_scratch(const KernelLimits& limits, int threads);
 size_t sample_scratch(const KernelLimits& limits, int threads);
 size_t accept_scratch(const KernelLimits& limits);
 
@@ -52,6 +53,8 @@ void gather_chunks(const LayerKv& to, const LayerKv& from, const Tensor& places,
 
 void key_weights(const Tensor& sums, const Tensor& q, const Tensor& totals, const LayerKv& kv, const Tensor& kv_of_head,
                  const RowsView& rows, const KernelLimits& limits, void* scratch);
+void expected_weights(const Tensor& weights, const Tensor& norms, const Tensor& q, const LayerKv& kv,
+                      const Tensor& kv_of_head, const KernelLimits& limits, void* scratch);
 void pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
                   const Tensor& kv_of_head, const Tensor& shares, const WeightPool& pool);
 void slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, int64_t token);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/bytes.h"
+#include "kernels/cuda/expected_weights.h"
 #include "kernels/cuda/key_weights.h"
 #include "kernels/cuda/operands.h"
 #include "kernels/cuda/slot_choose.h"
@@ -52,6 +53,22 @@ class GpuSlotKernels : public Kernels {
                  rows_of<float>(sums), static_cast<const int32_t*>(kv_of_head.data()), rows.max_slots, score_scale(kv),
                  angles_of(phase(), kv)});
         });
+    }
+    void do_expected_weights(const Tensor& weights, const Tensor&, const Tensor& q, const LayerKv& kv,
+                             const Tensor& kv_of_head) override {
+        const auto* heads = static_cast<const int32_t*>(kv_of_head.data());
+        const auto* begins = static_cast<const int32_t*>(kv.begins.data());
+        with_type(kv.layout.k_type, [&](auto t) {
+            using Body = ExpectedExponents<decltype(t)>;
+            launcher_.template launch<Body>(
+                "expected_exponents", bytes::kv_write(kv, weights.cols()) / 2,
+                {div_up(weights.cols(), Body::kKeys), kv_of_head.rows()},
+                {kv_of(kv), rows_of<const float>(q), rows_of<float>(weights), heads, begins, q.rows(), weights.cols(),
+                 score_scale(kv) / kLog2E, angles_of(phase(), kv)});
+        });
+        launcher_.template launch<ExpectedWeights>("expected_weights", bytes::kv_write(kv, weights.cols()) / 2,
+                                                   {kv_of_head.rows()},
+                                                   {kv_of(kv), rows_of<float>(weights), heads, begins, weights.cols()});
     }
     void do_pool_weights(const Tensor& out, const Tensor& weights, const Tensor& tops, const Tensor& totals,
                          const Tensor& kv_of_head, const Tensor& shares, const WeightPool& pool) override {

@@ -6,11 +6,10 @@
 
 namespace trireme::gpu {
 
-/// Grid: blocks of kKeys slots, query heads. A block owns the sums of its slots, so that nothing is added atomically.
-/// It walks the rows that see its slots, kRows at a time. A thread has the scores of kEach rows and kEach slots in
-/// registers, and adds its rows in order; the threads of a slot are added at the end, in order.
+/// Scores of 64 query vectors against 64 keys of a head. A thread has the scores of kEach vectors and kEach keys in
+/// registers; the elements come through shared memory.
 template <class T>
-struct KeyWeights {
+struct KeyScores {
     static constexpr int kThreads = 256, kSide = 16, kEach = 4;
     static constexpr int kKeys = kSide * kEach, kRows = kSide * kEach;
     static constexpr int kStep = 32;  // elements of keys and queries in shared memory at once
@@ -20,6 +19,81 @@ struct KeyWeights {
     static_assert(kTile % kKeys == 0, "a block's slots are in one tile");
     static_assert(kSide <= kStep, "the sums of kSide threads per slot replace the keys in shared memory");
     static constexpr int64_t kSharedBytes = int64_t{kKeys + kRows} * kStep * sizeof(float);
+
+    /// A block's slots, of which [begin, last] are seen.
+    struct Keys {
+        int64_t slot, begin, last, head;
+        char* tile;
+    };
+
+    /// score = q k^T: elements in order, kStep of them at a time. query(row, element, x) loads eight elements of a
+    /// query vector, zeros beyond the last.
+    template <class Gpu, class Query>
+    TRIREME_GPU static void multiply(Gpu& gpu, const Kv& kv, const Angles& angles, const Keys& k,
+                                     float (&score)[kEach][kEach], const Query& query) {
+        float* keys = static_cast<float*>(gpu.shared());  // [element][slot]
+        float* queries = keys + kStep * kKeys;            // [element][row]
+        const int across = gpu.thread() % kSide * kEach, down = gpu.thread() / kSide * kEach;
+        const auto dim = static_cast<int>(kv.dim);
+        for (int step = 0; step < dim; step += kStep) {
+            gpu.sync();  // the elements before have been used
+            const int mine = gpu.thread() % kKeys, part = gpu.thread() / kKeys * 8;
+            float x[8];
+            load_key(gpu, kv, angles, k, mine, step + part, x);
+            for (int i = 0; i < 8; ++i) keys[(part + i) * kKeys + mine] = x[i];
+            query(mine, step + part, x);
+            for (int i = 0; i < 8; ++i) queries[(part + i) * kRows + mine] = x[i];
+            gpu.sync();
+            for (int e = 0; e < kStep && step + e < dim; ++e) {
+                const Bits16 key = *reinterpret_cast<const Bits16*>(keys + e * kKeys + across);
+                const Bits16 row = *reinterpret_cast<const Bits16*>(queries + e * kRows + down);
+                TRIREME_UNROLL
+                for (int i = 0; i < kEach; ++i) {
+                    TRIREME_UNROLL
+                    for (int j = 0; j < kEach; ++j) {
+                        score[i][j] = fmaf(float_of(row.word[i]), float_of(key.word[j]), score[i][j]);
+                    }
+                }
+            }
+        }
+    }
+    /// The sum over the threads that share a slot, in order, for thread `thread` < kKeys and its slot. Every thread has
+    /// the sums of its kEach slots. `sums`: shared memory for [kSide][slot].
+    template <class Gpu>
+    TRIREME_GPU static float total(Gpu& gpu, float* sums, const float (&sum)[kEach]) {
+        gpu.sync();  // all threads have used what was there
+        for (int j = 0; j < kEach; ++j) sums[gpu.thread() / kSide * kKeys + gpu.thread() % kSide * kEach + j] = sum[j];
+        gpu.sync();
+        float all = 0;
+        for (int t = 0; t < kSide; ++t) all += sums[t * kKeys + gpu.thread() % kKeys];
+        return all;
+    }
+
+  private:
+    /// Loads eight elements of a key, rotated by its slot; zeros for slots that are not seen, and beyond head_dim.
+    template <class Gpu>
+    TRIREME_GPU static void load_key(Gpu& gpu, const Kv& kv, const Angles& angles, const Keys& k, int key, int element,
+                                     float (&x)[8]) {
+        const int64_t slot = k.slot + key;
+        const auto dim = static_cast<int>(kv.dim);
+        Vec8<T> bits = {};
+        const bool seen = slot >= k.begin && slot <= k.last && element < dim;
+        const char* at = kv.key(k.tile, k.head, slot % kTile);
+        if (seen) bits.load(gpu, at, element, kv.k_type);
+        bits.widen_to(x, kv.k_type);
+        if (seen && angles.table.data != nullptr) {
+            rotate_eight<T>(gpu, at, angles.table(slot), element, dim, kv.k_type, x);
+        }
+    }
+};
+
+/// Grid: blocks of kKeys slots, query heads. A block owns the sums of its slots, so that nothing is added atomically.
+/// It walks the rows that see its slots, kRows at a time. A thread adds its rows in order; the threads of a slot are
+/// added at the end, in order.
+template <class T>
+struct KeyWeights : KeyScores<T> {
+    using Scores = KeyScores<T>;
+    using Scores::kEach, Scores::kKeys, Scores::kRows, Scores::kSide, Scores::kThreads, Scores::kSharedBytes;
     struct Args {
         Kv kv;
         Seen seen;
@@ -36,8 +110,8 @@ struct KeyWeights {
         const int64_t head = gpu.block_y(), kv_head = a.kv_of_head[head], rows = a.seen.rows;
         const int64_t last = a.seen.slots[rows - 1], wanted = a.seen.slots[0] + rows - 1;
         if (last != wanted || last < -1 || last >= a.max_slots) return gpu.fault(Fault::kRowOrder, last, wanted);
-        const Keys k = {int64_t{gpu.block_x()} * kKeys, a.seen.begin(kv_head), last, kv_head,
-                        a.kv.tile(a.seen.sequences[0], int64_t{gpu.block_x()} * kKeys / kTile)};
+        const typename Scores::Keys k = {int64_t{gpu.block_x()} * kKeys, a.seen.begin(kv_head), last, kv_head,
+                                         a.kv.tile(a.seen.sequences[0], int64_t{gpu.block_x()} * kKeys / kTile)};
         if (k.slot > last || k.slot + kKeys <= k.begin) return;
         if (k.tile == nullptr) return gpu.fault(Fault::kTile, k.slot, a.seen.sequences[0]);
         if (a.angles.table.data != nullptr && last >= a.angles.positions) {
@@ -48,7 +122,8 @@ struct KeyWeights {
         for (int64_t first = 0; first < rows; first += kRows) {
             if (a.seen.slots[min_of(first + kRows, rows) - 1] < k.slot) continue;  // these rows end before the slots
             float score[kEach][kEach] = {};
-            multiply(gpu, a, k, head, first, score);
+            Scores::multiply(gpu, a.kv, a.angles, k, score,
+                             [&](int row, int element, float(&x)[8]) { load_query(a, head, first + row, element, x); });
             for (int i = 0; i < kEach; ++i) {
                 const int64_t row = first + down + i;
                 if (row >= rows) continue;
@@ -58,79 +133,16 @@ struct KeyWeights {
                 }
             }
         }
-        add(gpu, a, k, head, sum);
+        const float total = Scores::total(gpu, static_cast<float*>(gpu.shared()), sum);
+        const int64_t slot = k.slot + gpu.thread();
+        if (gpu.thread() < kKeys && slot >= k.begin && slot <= k.last) a.sums(head)[slot] += total;
     }
 
   private:
-    /// A block's slots, of which [begin, last] are seen.
-    struct Keys {
-        int64_t slot, begin, last, head;
-        char* tile;
-    };
-
-    /// score = q k^T for rows from `first` on: elements in order, kStep of them at a time.
-    template <class Gpu>
-    TRIREME_GPU static void multiply(Gpu& gpu, const Args& a, const Keys& k, int64_t head, int64_t first,
-                                     float (&score)[kEach][kEach]) {
-        float* keys = static_cast<float*>(gpu.shared());  // [element][slot]
-        float* queries = keys + kStep * kKeys;            // [element][row]
-        const int across = gpu.thread() % kSide * kEach, down = gpu.thread() / kSide * kEach;
-        const auto dim = static_cast<int>(a.kv.dim);
-        for (int step = 0; step < dim; step += kStep) {
-            gpu.sync();  // the elements before have been used
-            const int mine = gpu.thread() % kKeys, part = gpu.thread() / kKeys * 8;
-            float x[8];
-            load_key(gpu, a, k, mine, step + part, x);
-            for (int i = 0; i < 8; ++i) keys[(part + i) * kKeys + mine] = x[i];
-            load_query(a, head, first + mine, step + part, x);
-            for (int i = 0; i < 8; ++i) queries[(part + i) * kRows + mine] = x[i];
-            gpu.sync();
-            for (int e = 0; e < kStep && step + e < dim; ++e) {
-                const Bits16 key = *reinterpret_cast<const Bits16*>(keys + e * kKeys + across);
-                const Bits16 query = *reinterpret_cast<const Bits16*>(queries + e * kRows + down);
-                TRIREME_UNROLL
-                for (int i = 0; i < kEach; ++i) {
-                    TRIREME_UNROLL
-                    for (int j = 0; j < kEach; ++j) {
-                        score[i][j] = fmaf(float_of(query.word[i]), float_of(key.word[j]), score[i][j]);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Loads eight elements of a key, rotated by its slot; zeros for slots that are not seen, and beyond head_dim.
-    template <class Gpu>
-    TRIREME_GPU static void load_key(Gpu& gpu, const Args& a, const Keys& k, int key, int element, float (&x)[8]) {
-        const int64_t slot = k.slot + key;
-        const auto dim = static_cast<int>(a.kv.dim);
-        Vec8<T> bits = {};
-        const bool seen = slot >= k.begin && slot <= k.last && element < dim;
-        const char* at = a.kv.key(k.tile, k.head, slot % kTile);
-        if (seen) bits.load(gpu, at, element, a.kv.k_type);
-        bits.widen_to(x, a.kv.k_type);
-        if (seen && a.angles.table.data != nullptr) {
-            rotate_eight<T>(gpu, at, a.angles.table(slot), element, dim, a.kv.k_type, x);
-        }
-    }
     TRIREME_GPU static void load_query(const Args& a, int64_t head, int64_t row, int element, float (&x)[8]) {
         const bool used = row < a.seen.rows && element < a.kv.dim;
         const float* from = used ? a.q(row) + head * a.kv.dim + element : nullptr;
         for (int i = 0; i < 8; ++i) x[i] = used ? from[i] * a.scale : 0;
-    }
-
-    /// Adds the sums of the threads that share a slot, in order.
-    template <class Gpu>
-    TRIREME_GPU static void add(Gpu& gpu, const Args& a, const Keys& k, int64_t head, const float (&sum)[kEach]) {
-        float* sums = static_cast<float*>(gpu.shared());  // [kSide][slot]
-        gpu.sync();                                       // all threads have used the last keys
-        for (int j = 0; j < kEach; ++j) sums[gpu.thread() / kSide * kKeys + gpu.thread() % kSide * kEach + j] = sum[j];
-        gpu.sync();
-        const int64_t slot = k.slot + gpu.thread();
-        if (gpu.thread() >= kKeys || slot < k.begin || slot > k.last) return;
-        float total = 0;
-        for (int t = 0; t < kSide; ++t) total += sums[t * kKeys + gpu.thread()];
-        a.sums(head)[slot] += total;
     }
 };
 

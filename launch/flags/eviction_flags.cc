@@ -45,6 +45,7 @@ std::string shown_window(const O& o) {
 FlagGroup eviction_flags() {
     const auto divided = [](const PolicyRow& r) { return r.recent == RecentBy::kHeavy; };
     const auto observing = [](const PolicyRow& r) { return r.queries == QueriesBy::kObserved; };
+    const auto smoothed = [&](const PolicyRow& r) { return observing(r) && !r.expects; };
     const auto one_set = [](const PolicyRow& r) { return r.queries != QueriesBy::kNone && !r.shares; };
     // Flags refer to these.
     static const std::string policies = policy_names([](const PolicyRow&) { return true; }, "|");
@@ -57,7 +58,7 @@ FlagGroup eviction_flags() {
                                      "mean score; head: each KV head has its own set";
     static const std::string observe =
         policy_names(observing, ", ") + ": recent tokens whose queries score the others; always retained, at most 512";
-    static const std::string pool = policy_names(observing, ", ") + ": smoothing width for scores (odd)";
+    static const std::string pool = policy_names(smoothed, ", ") + ": smoothing width for scores (odd)";
     static const std::string every = policy_names(observing, ", ") + ": steps between two re-scorings";
     return {"Bounded KV",
             {

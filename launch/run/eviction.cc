@@ -34,9 +34,9 @@ EvictionShape shape_of(const Options& o, KvPolicy policy, int64_t budget, const 
                            .seed = static_cast<uint32_t>(o.seed.value_or(0)),
                            .returns = returns};
     require(!shape.one_set || shape.may_keep_one_set(), Exit::kUsage,
-            "--kv-heads-share layer with {} {}: its heads have no common scores; want head, or --kv-policy h2o, "
-            "tova, snapkv or pyramidkv",
-            flag, name_of(policy));
+            "--kv-heads-share layer with {} {}: its heads have no common scores; want head, or --kv-policy {}", flag,
+            name_of(policy),
+            policies_with([](const PolicyRow& r) { return r.queries != QueriesBy::kNone && !r.shares; }));
     shape.heavy = b.heavy < 0 ? shape.budget / 2 : b.heavy;
     try {
         check_eviction(shape, config.layer_map.owners());
@@ -131,6 +131,8 @@ void warn_of_unused_eviction(const Options& o, const EvictionShape& shape, int64
     const bool all = any && o.eviction.policy != KvPolicy::kFull;  // the model's own cache evicts, not a chain's set
     const std::string policy_only = "a --kv-policy other than full", kept = policy_only + ", or --spec h2o";
     const auto one_of = [](const auto& has) { return "--kv-policy " + policies_with(has); };
+    const std::string smoothed =
+        one_of([](const PolicyRow& r) { return r.queries == QueriesBy::kObserved && !r.expects; });
     const std::string observing = one_of([](const PolicyRow& r) { return r.queries == QueriesBy::kObserved; });
     const std::string summed =
         one_of([](const PolicyRow& r) { return SlotRule{.by = r.by}.counts_all(); }) + ", or --spec h2o";
@@ -149,7 +151,7 @@ void warn_of_unused_eviction(const Options& o, const EvictionShape& shape, int64
     unless(b.decay != fresh.decay, "--kv-decay", "--kv-policy or --spec h2o", h2o);
     unless(b.normalise, "--kv-normalise", "--kv-policy or --spec h2o", h2o);
     unless(b.observe != fresh.observe, "--kv-observe", observing, shape.observing());
-    unless(b.pool != fresh.pool, "--kv-pool", observing, shape.observing());
+    unless(b.pool != fresh.pool, "--kv-pool", smoothed, shape.observing() && !shape.expects());
     unless(b.every != fresh.every, "--kv-every", observing, shape.observing());
     unless(b.chunk != fresh.chunk, "--kv-chunk", policy_only, all);
     unless(all && o.kv_on_chip >= 0, "--kv-on-chip", "--kv-policy full", !all);

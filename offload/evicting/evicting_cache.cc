@@ -10,6 +10,21 @@
 #include "runtime/index.h"
 
 namespace trireme {
+namespace {
+
+/// The mean of the rotations by 0 to 511 positions, as kvpress has it: the queries of the next 512 tokens.
+std::vector<float> mean_turn(const EvictingModel& model, int64_t head_dim) {
+    constexpr int64_t kAhead = 512;
+    std::vector<float> one(static_cast<size_t>(head_dim)), mean(one.size());
+    for (int64_t position = 0; position < kAhead; ++position) {
+        model.turn(one, position);
+        for (size_t i = 0; i < mean.size(); ++i) mean[i] += one[i] / static_cast<float>(kAhead);
+    }
+    return mean;
+}
+
+}  // namespace
+
 KernelLimits EvictingCache::renewing_limits(const KvShape& kv, const EvictionShape& s, int64_t heads) {
     return {.max_rows = s.observe, .max_k = 0, .max_n = 0, .heads = heads, .head_dim = kv.layout.head_dim};
 }
@@ -78,6 +93,7 @@ EvictingCache::EvictingCache(Device& device, Stream& compute, const KvShape& kv,
                                               s.observe);
     renewing_ = make_kernels(device, compute, Phase::kPrefill, renewing_limits(kv, s, readers.heads()));
     turns_ = Buffer<Space::kHost>(device, static_cast<size_t>(s.observe * kv.layout.head_dim) * sizeof(float));
+    if (s.expects()) ahead_ = mean_turn(model_, kv.layout.head_dim);
 }
 
 /// Uploads the constant tables, and counts of 0: no tokens are retained yet.
@@ -176,7 +192,7 @@ void EvictingCache::attend_prompt(Kernels& op, OwnerIndex owner, const Attention
     const Tensor totals = weighed ? m_.row_totals.first_rows(n) : Tensor();
     op.attention(a.out, a.q, kv, a.kv_of_head, a.rows, {}, {.totals = totals});
     if (weighed && before == 0) clear_sums(call_.entries());
-    const int64_t counted = weighed ? std::min(n, shape_.counted(call_.fresh) - left) : 0;
+    const int64_t counted = weighed && !shape_.expects() ? std::min(n, shape_.counted(call_.fresh) - left) : 0;
     if (counted > 0) {
         RowsView rows = a.rows;
         rows.slots = rows.slots.slice_rows(n - counted, counted);
@@ -185,6 +201,11 @@ void EvictingCache::attend_prompt(Kernels& op, OwnerIndex owner, const Attention
     }
     if (recent_) recent_->take(op, a.layer, a.q, call_.first_token + before, call_.cached + before);
     if (left > 0) return;
+    if (weighed && shape_.expects()) {
+        const int64_t text = call_.first_token + call_.fresh, observed = std::min(shape_.observe, text);
+        if (!turns_ready_) upload_turns(text, observed);
+        expect(op, a.layer, text, observed);
+    }
     if (weighed) pool_sums(op, a.layer);
     --progress_[owner.at()].readers_left;
     evict_when_complete(op, owner);
@@ -324,6 +345,7 @@ void EvictingCache::begin_prefill(int64_t sequence, int64_t n) {
     }
     std::ranges::fill(in_places_, OwnerIndex(-1));
     prefill_ = true;
+    turns_ready_ = false;
 }
 
 void EvictingCache::end_prefill() {

@@ -83,7 +83,9 @@ class EvictingCache final : public KvCache {
     void count(Kernels& op, const Tensor& q, const Tensor& totals, const LayerKv& kv, const RowsView& rows);
     void pool_sums(Kernels& op, LayerIndex layer);
     void rescore(Kernels& op, const SlotRule& rule);
+    void upload_turns(int64_t text, int64_t n);
     void count_recent(Kernels& op, LayerIndex layer, int64_t n);
+    void expect(Kernels& op, LayerIndex layer, int64_t text, int64_t n);
     void evict_when_complete(Kernels& op, OwnerIndex owner);
     void score_and_choose(Kernels& op, int64_t place, const SlotCall& call, const SlotRule& rule, bool weighed);
     void share_slots(Kernels& op, int64_t place, const Tensor& scores, const SlotRule& rule, const SlotCall& call);
@@ -104,6 +106,8 @@ class EvictingCache final : public KvCache {
     std::unique_ptr<Kernels> renewing_;  // prefill kernels for decode steps that re-score
     std::unique_ptr<RecentQueries> recent_;
     Buffer<Space::kHost> turns_;  // rotations in flight to the device
+    std::vector<float> ahead_;    // EvictionShape::expects(): mean rotation to the next positions, like a row of turns_
+    bool turns_ready_ = false;    // turns_ has the rotations of the present call
     Buffer<Space::kHost> largest_, addresses_;
     Event turns_free_;
     int64_t saved_tokens_ = -1, saved_kept_ = 0, saved_extra_ = 0;  // at the end of the last prefill; -1: not saved

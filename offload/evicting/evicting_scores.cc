@@ -1,6 +1,7 @@
 /// Scores of an EvictingCache: the attention that tokens have received, summed and pooled, and the choice that follows.
 
 #include <algorithm>
+#include <complex>
 
 #include "offload/evicting/evicting_cache.h"
 
@@ -74,32 +75,65 @@ void EvictingCache::read_largest() {
     extra_ = *std::max_element(largest, largest + shape().owner_layers) - most_;
 }
 
-/// Re-scores each retained token by the attention of the most recent queries, in the call that has begun. The queries
-/// were rotated for their positions then; if positions roll, their tokens may have other positions now.
-void EvictingCache::rescore(Kernels& op, const SlotRule& rule) {
-    const int64_t text = length(0), kept = call_.cached, dim = m_.kv.layout.head_dim;
-    const int64_t n = std::min(shape_.observe, kept);
-    if (shape_.rolling) {
-        if (turns_free_.stream != nullptr) compute_.synchronize(turns_free_);
-        const HostTensor host = turns_.tensor(DType::kF32, m_.turns.shape());
-        for (int64_t i = 0; i < n; ++i) {
-            const int64_t moved = kept - n + i - recent_->position(text - n + i);
-            model_.turn({host.as<float>().row(i), static_cast<size_t>(dim)}, moved);
+/// Uploads the rotations of the n most recent queries of a text. Each was rotated for its position then. If positions
+/// roll, its token may have another position now. Queries that stand for the next tokens are turned ahead of the text's
+/// end, by the mean of these rotations.
+void EvictingCache::upload_turns(int64_t text, int64_t n) {
+    if (turns_free_.stream != nullptr) compute_.synchronize(turns_free_);
+    const HostTensor host = turns_.tensor(DType::kF32, m_.turns.shape());
+    const auto dim = static_cast<size_t>(m_.kv.layout.head_dim), pairs = dim / 2;
+    for (int64_t i = 0; i < n; ++i) {
+        const std::span<float> turn{host.as<float>().row(i), dim};
+        const int64_t there = call_.entries() - n + i;
+        const int64_t moved = shape_.rolling ? there - recent_->position(text - n + i) : 0;
+        model_.turn(turn, shape_.expects() ? moved + n - i : moved);
+        for (size_t p = 0; p < pairs && shape_.expects(); ++p) {
+            const std::complex<float> both =
+                std::complex(turn[p], turn[pairs + p]) * std::complex(ahead_[p], ahead_[pairs + p]);
+            turn[p] = both.real();
+            turn[pairs + p] = both.imag();
         }
-        compute_.upload(m_.turns, host);
-        turns_free_ = compute_.record();
     }
+    compute_.upload(m_.turns, host);
+    turns_free_ = compute_.record();
+    turns_ready_ = true;
+}
+
+/// Re-scores each retained token by the most recent queries, in the call that has begun.
+void EvictingCache::rescore(Kernels& op, const SlotRule& rule) {
+    const int64_t text = length(0), kept = call_.cached, n = std::min(shape_.observe, kept);
+    if (shape_.rolling || shape_.expects()) upload_turns(text, n);
     for (OwnerIndex owner; owner.i < shape().owner_layers; ++owner) {
         const int64_t place = place_of(owner);
         op.slot_gather(m_.entries(place), m_.kv, m_.order_of(place), call_of(owner));
         for (const LayerIndex layer : model_.readers.of(owner)) {
             if (!counts(shape_, model_.readers, layer)) continue;
-            clear_sums(kept);
-            count_recent(op, layer, n);
+            if (shape_.expects()) {
+                expect(op, layer, text, n);
+            } else {
+                clear_sums(kept);
+                count_recent(op, layer, n);
+            }
             pool_sums(op, layer);
         }
         score_and_choose(op, place, call_of(owner), rule, /*weighed=*/true);
     }
+}
+
+/// Sets the sums of the call's entries to the attention that a layer's next queries are expected to give, times the
+/// norms of the values: the n most recent queries of the text, turned ahead (upload_turns), stand for them.
+void EvictingCache::expect(Kernels& op, LayerIndex layer, int64_t text, int64_t n) {
+    const RecentQueries::Parts parts = recent_->parts(layer, text - n, n);
+    for (const RecentQueries::Part& part : parts.span()) {
+        const int64_t rows = part.q.rows();
+        op.gather_rows(m_.turned.slice_rows(part.first - (text - n), rows), part.q, m_.slots_of_rows.first_rows(rows));
+    }
+    const Tensor q = m_.turned.first_rows(n);
+    op.rope(q, m_.turns.first_rows(n), m_.kv.layout.head_dim);
+    const int64_t entries = call_.entries();
+    const Tensor norms(m_.entry_scores.data(), DType::kF32, {m_.kv.layout.kv_heads, entries});
+    op.expected_weights(Tensor(m_.sums.data(), DType::kF32, {model_.readers.heads(), entries}), norms, q,
+                        m_.entries(place_of(model_.readers[layer].owner)), kv_of_head_);
 }
 
 /// Adds the attention that the n most recent queries of a layer give to the retained tokens of its owner.

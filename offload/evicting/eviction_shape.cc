@@ -83,7 +83,7 @@ SlotRule EvictionShape::rule() const {
             .seed = seed,
             .first_head = static_cast<int32_t>(first_head),
             .window = static_cast<int32_t>(observing() ? observe : 0),
-            .pool = static_cast<int32_t>(observing() ? pool : 1)};
+            .pool = static_cast<int32_t>(observing() && !expects() ? pool : 1)};
 }
 
 int64_t EvictionShape::counted(int64_t queries) const {

@@ -27,9 +27,9 @@ struct EvictionShape {
     bool half_scores = false;  // scores are rounded to f16 (h2o, tova)
     bool per_query = false;    // scores are divided by the number of queries that saw the token
     float decay = 1;           // factor of the sums for each query
-    int64_t observe = 64;      // last queries whose attention is counted (snapkv, pyramidkv, adakv)
-    int64_t pool = 5;          // tokens over which scores are smoothed, odd (snapkv, pyramidkv, adakv)
-    int64_t every = 64;        // decode steps from one re-scoring to the next (snapkv, pyramidkv, adakv)
+    int64_t observe = 64;      // observing(): the last queries, from which scores come
+    int64_t pool = 5;          // observing() without expects(): tokens over which scores are smoothed, odd
+    int64_t every = 64;        // observing(): decode steps from one re-scoring to the next
     int64_t chunk = 0;         // tokens of a prompt between two evictions; 0: all of them
     int64_t prompt = 0;        // the most tokens that are read at once, without chunks; 0: the context
     bool turns = false;        // several prompts (a session); each follows the tokens retained of earlier ones
@@ -49,6 +49,8 @@ struct EvictionShape {
     bool divided() const { return row_of(policy).recent == RecentBy::kHeavy; }
     /// Whether scores come from the last `observe` queries.
     bool observing() const { return row_of(policy).queries == QueriesBy::kObserved; }
+    /// Whether these queries stand for those of the next tokens (Expected Attention).
+    bool expects() const { return row_of(policy).expects; }
     /// Whether one_set is possible: heads score by attention, and all heads of a layer have the same number of slots.
     bool may_keep_one_set() const { return attentive() && !shares(); }
     /// Whether the heads of a layer share its slots, W each on average.

@@ -23,7 +23,8 @@ enum class KvPolicy : uint8_t {
     kAdaKv,
     kKeyNorm,
     kRandom,
-    kKeyDiff
+    kKeyDiff,
+    kExpected
 };
 
 /// The last tokens that are retained whatever they score: W - H, where H tokens (--kv-heavy) are selected by score; all
@@ -43,6 +44,7 @@ struct PolicyRow {
     bool shares = false;   // the heads of a layer share its slots
     bool pyramid = false;  // higher layers retain fewer tokens
     bool drawn = false;    // scores depend on --seed
+    bool expects = false;  // the observed queries stand for those of the next tokens
 };
 
 inline constexpr std::array kPolicies = {
@@ -79,9 +81,16 @@ inline constexpr std::array kPolicies = {
               .recent = RecentBy::kNewest,
               .drawn = true},
     PolicyRow{"keydiff", "keys unlike the head's mean key, and recent tokens", ScoreBy::kKeyDiff, RecentBy::kHeavy},
+    PolicyRow{.name = "expected",
+              .meaning = "attention that next tokens are expected to give",
+              .by = ScoreBy::kWindow,
+              .recent = RecentBy::kObserved,
+              .queries = QueriesBy::kObserved,
+              .sinks = 4,
+              .expects = true},
 };
 
-static_assert(kPolicies.size() == static_cast<size_t>(KvPolicy::kKeyDiff) + 1, "a row for each policy, in order");
+static_assert(kPolicies.size() == static_cast<size_t>(KvPolicy::kExpected) + 1, "a row for each policy, in order");
 
 constexpr const PolicyRow& row_of(KvPolicy policy) {
     return kPolicies[index(policy)];

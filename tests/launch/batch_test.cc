@@ -69,6 +69,8 @@ TEST(BatchCommand, ContinuesUnderEveryPolicy) {
     for (const char* policy : {"h2o", "streaming", "tova", "knorm", "random", "keydiff"}) {
         expect_batch_is_generate(requests(4), {"--kv-policy", policy, "--kv-window", "12"});
     }
+    expect_batch_is_generate(requests(4), {"--kv-policy", "expected", "--kv-window", "12", "--kv-observe", "4",
+                                           "--kv-sinks", "2", "--kv-every", "4"});
     expect_batch_is_generate(requests(4), {"--kv-policy", "snapkv", "--kv-window", "12", "--kv-observe", "4",
                                            "--kv-pool", "3", "--kv-every", "4"});
 }

@@ -43,7 +43,7 @@ TEST(BoundedSharingCommand, GivesTheTokensOfAFullCacheWhileEverythingIsKept) {
     const Words exact = continued({"--passes", "exact"});
     const std::string plain = trireme(exact).out;
     for (const char* policy :
-         {"h2o", "streaming", "tova", "snapkv", "pyramidkv", "adakv", "keydiff", "knorm", "random"}) {
+         {"h2o", "streaming", "tova", "snapkv", "pyramidkv", "adakv", "keydiff", "expected", "knorm", "random"}) {
         const ProcessResult r =
             trireme(words_of(exact, {"--kv-policy", policy, "--kv-window", "3000", "--kv-positions", "rolling"}));
         EXPECT_EQ(r.out, plain) << policy << r.err;

@@ -43,7 +43,7 @@ std::vector<json> lines_of(const std::filesystem::path& path) {
 
 TEST(BoundedCommand, GivesTheTokensOfAFullCacheWhileEverythingIsKept) {
     const std::string full = trireme(generate({})).out;
-    for (const char* policy : {"h2o", "streaming", "tova", "snapkv", "knorm", "random", "keydiff"}) {
+    for (const char* policy : {"h2o", "streaming", "tova", "snapkv", "knorm", "random", "keydiff", "expected"}) {
         const ProcessResult r = trireme(generate({"--kv-policy", policy, "--kv-window", "1000"}));
         EXPECT_EQ(r.out, full) << policy << r.err;
         EXPECT_THAT(r.err, HasSubstr("warning: --kv-window 1000: "));

@@ -31,6 +31,7 @@ TEST(EvictionShape, SaysHowManyAreAlwaysKept) {
                                          {KvPolicy::kAdaKv, 7},
                                          {KvPolicy::kKeyNorm, 31 - 12},
                                          {KvPolicy::kKeyDiff, 31 - 12},
+                                         {KvPolicy::kExpected, 7},
                                          {KvPolicy::kRandom, 1}}) {
         EXPECT_EQ(of(policy).recent(), recent) << name_of(policy);
     }
@@ -43,6 +44,7 @@ TEST(EvictionShape, SaysWhichQueriesCount) {
                                             {KvPolicy::kSnapKv, 7, 5},
                                             {KvPolicy::kPyramidKv, 7, 5},
                                             {KvPolicy::kAdaKv, 7, 5},
+                                            {KvPolicy::kExpected, 7, 5},
                                             {KvPolicy::kKeyNorm, 0, 0},
                                             {KvPolicy::kRandom, 0, 0}}) {
         EXPECT_EQ(of(policy).counted(100), all) << name_of(policy);
@@ -75,7 +77,8 @@ TEST(EvictionShape, MakesARule) {
                                      {KvPolicy::kAdaKv, ScoreBy::kWindow},
                                      {KvPolicy::kKeyNorm, ScoreBy::kKeyNorm},
                                      {KvPolicy::kRandom, ScoreBy::kRandom},
-                                     {KvPolicy::kKeyDiff, ScoreBy::kKeyDiff}}) {
+                                     {KvPolicy::kKeyDiff, ScoreBy::kKeyDiff},
+                                     {KvPolicy::kExpected, ScoreBy::kWindow}}) {
         EvictionShape s = of(policy);
         s.half_scores = s.per_query = true;
         s.decay = 0.5F;
@@ -92,7 +95,7 @@ TEST(EvictionShape, MakesARule) {
         EXPECT_EQ(s.observing(), by == ScoreBy::kWindow);
         if (!s.observing()) continue;
         EXPECT_EQ(rule.window, 7);
-        EXPECT_EQ(rule.pool, 5);
+        EXPECT_EQ(rule.pool, policy == KvPolicy::kExpected ? 1 : 5);
     }
 }
 

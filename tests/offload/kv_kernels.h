@@ -37,6 +37,9 @@ class KvKernels : public Kernels {
                         const RowsView&) override {
         never();
     }
+    void do_expected_weights(const Tensor&, const Tensor&, const Tensor&, const LayerKv&, const Tensor&) override {
+        never();
+    }
     void do_pool_weights(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                          const WeightPool&) override {
         never();

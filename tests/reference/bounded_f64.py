@@ -33,9 +33,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import llama_f64  # noqa: E402
 import sharing_f64  # noqa: E402
 
-POLICIES = ("full", "h2o", "streaming", "tova", "snapkv", "pyramidkv", "adakv", "knorm", "keydiff", "random")
+POLICIES = ("full", "h2o", "streaming", "tova", "snapkv", "pyramidkv", "adakv", "knorm", "keydiff", "expected", "random")
 GQA = ("first", "mean", "sum", "max")
 NEAR_SCORES = 1e-5  # relative; scores that differ by no more count as equal
+AHEAD = 512  # expected: next positions, over which rotations are averaged
 NEAR_LOGITS = 1e-4  # relative to the range of all logits
 
 
@@ -45,7 +46,7 @@ class Options:
     policy: str = "h2o"
     window: int = 256       # W, the number of entries that each KV head retains
     heavy: int = -1         # h2o, knorm, keydiff: H, the entries that are retained by score; -1: W // 2
-    sinks: int = -1         # first tokens of the sequence, which rank above every score; -1: streaming 4, others 0
+    sinks: int = -1         # first tokens of the sequence, which rank above every score; -1: streaming, expected 4, others 0
     rolling: bool = False   # positions are ranks among the retained entries, instead of positions in the sequence
     gqa: str = "mean"       # how the weights of the query heads of a KV head are combined
     heads_share: str = ""   # layer: all KV heads of a layer retain equal entries; head; "": layer with tova, else head
@@ -62,13 +63,13 @@ class Options:
     def first_tokens(self):
         if self.sinks >= 0:
             return self.sinks
-        return 4 if self.policy == "streaming" else 0
+        return 4 if self.policy in ("streaming", "expected") else 0
 
     def one_set(self):
         return (self.heads_share or ("layer" if self.policy == "tova" else "head")) == "layer"
 
     def watches(self):
-        return self.policy in ("snapkv", "pyramidkv", "adakv")
+        return self.policy in ("snapkv", "pyramidkv", "adakv", "expected")
 
 
 def budgets(options, layers):
@@ -96,7 +97,7 @@ def budgets(options, layers):
         heavy = options.first_tokens()
     elif policy in ("tova", "random"):
         heavy = window - 1
-    elif policy in ("snapkv", "adakv"):
+    elif policy in ("snapkv", "adakv", "expected"):
         heavy = window - options.observe
     else:
         raise ValueError(f"policy {policy!r}")
@@ -230,7 +231,30 @@ class Layer:
         """Scores from the weights of the observing queries; 0 for the last `observe` entries."""
         sums = self.over_group(given)
         outside = max(sums.shape[1] - self.options.observe, 0)
-        return np.pad(pooled(sums[:, :outside], self.options.pool), [(0, 0), (0, sums.shape[1] - outside)])
+        width = 1 if self.options.policy == "expected" else self.options.pool
+        return np.pad(pooled(sums[:, :outside], width), [(0, 0), (0, sums.shape[1] - outside)])
+
+    def expected(self, queries, table):
+        """Expected Attention (arXiv 2510.00636, section 3): queries [m, heads, d] are normally distributed, with the
+        mean and the covariance of these; they are rotated by the mean rotation of the next AHEAD positions. Returns
+        [heads, N]: the attention that each entry is expected to receive, times the norm of its value."""
+        cos, sin = table
+        count, dim = self.keys.shape[1:]
+        begin = count if self.options.rolling else self.tokens
+        ahead = slice(begin, begin + AHEAD)
+        mean_cos, mean_sin = cos[ahead].mean(axis=0), sin[ahead].mean(axis=0)
+        at_keys = np.broadcast_to(np.arange(count), self.index.shape) if self.options.rolling else self.index
+        flat = at_keys.reshape(-1)
+        keys = llama_f64.rotate(self.keys.reshape(-1, 1, dim), cos[flat], sin[flat]).reshape(self.keys.shape)
+        every = np.broadcast_to(mean_cos, (len(queries), *mean_cos.shape))
+        turned = llama_f64.rotate(queries, every, np.broadcast_to(mean_sin, every.shape))
+        weights = np.zeros((queries.shape[1], count))
+        for head in range(queries.shape[1]):
+            q, k, v = turned[:, head], keys[head // self.group], self.values[head // self.group]
+            covariance = np.cov(q, rowvar=False, bias=True)
+            exponents = k @ q.mean(axis=0) / math.sqrt(dim) + np.einsum("ni,ij,nj->n", k, covariance, k) / (2 * dim)
+            weights[head] = llama_f64.softmax(exponents) * np.linalg.norm(v, axis=-1)
+        return weights
 
     def give(self, reader, weights):
         """Adds the attention weights [heads, c, N] of one reader's queries in this call."""
@@ -293,8 +317,11 @@ class Layer:
         """Attention output of a layer that reads this one, [c, heads, d]. last: True in the last pass."""
         weights = self.weights(queries, table, self.strict[reader])
         if last:
-            self.give(reader, weights)
             self.queries[reader] = np.concatenate([self.queries[reader], queries])[-self.options.observe:]
+            if self.options.policy != "expected":
+                self.give(reader, weights)
+            else:
+                self.given[reader] = self.expected(self.queries[reader], table)
         return (weights @ np.repeat(self.values, self.group, axis=0)).transpose(1, 0, 2)
 
     def end(self, c, decoding):
@@ -308,7 +335,8 @@ class Layer:
 
     def renew(self, table):
         """Recomputes the scores from the queries of the last `observe` tokens over the retained entries."""
-        self.scores = self.observed([self.weights(queries, table, strict).sum(axis=1)
+        self.scores = self.observed([self.expected(queries, table) if self.options.policy == "expected" else
+                                     self.weights(queries, table, strict).sum(axis=1)
                                      for queries, strict in zip(self.queries, self.strict)])
 
 
@@ -413,7 +441,8 @@ class Model:
         self.dim = llama_f64.head_dim(config)
         self.heads = config["num_attention_heads"]
         self.kv_heads = config.get("num_key_value_heads") or self.heads
-        self.table = llama_f64.angles(config, length, length, False)
+        ahead = AHEAD if options.policy == "expected" else 0
+        self.table = llama_f64.angles(config, length, length + ahead, False)
         self.sharing = sharing_f64.sharing(config)
         self.owners = self.sharing.owners
         kind = SharedLayer if options.policy == "adakv" else Layer

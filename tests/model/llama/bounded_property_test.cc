@@ -121,8 +121,9 @@ class BoundedProperties : public testing::Test {
                    comm_};
 };
 
-const KvPolicy kPolicies[] = {KvPolicy::kH2o,       KvPolicy::kStreaming, KvPolicy::kTova,   KvPolicy::kSnapKv,
-                              KvPolicy::kPyramidKv, KvPolicy::kKeyNorm,   KvPolicy::kRandom, KvPolicy::kKeyDiff};
+const KvPolicy kPolicies[] = {KvPolicy::kH2o,    KvPolicy::kStreaming, KvPolicy::kTova,
+                              KvPolicy::kSnapKv, KvPolicy::kPyramidKv, KvPolicy::kKeyNorm,
+                              KvPolicy::kRandom, KvPolicy::kKeyDiff,   KvPolicy::kExpected};
 
 TEST_F(BoundedProperties, OfEveryTextAndWindow) {
     for (int64_t seed = 0; seed < test_seeds(kSanitized ? 10 : 100); ++seed) {

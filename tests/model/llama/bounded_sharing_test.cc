@@ -61,7 +61,8 @@ TEST_P(BoundedSharing, HasTheBitsOfAFullViewWhileEverythingIsKept) {
 
 // Rolling positions are those of the sequence until a token is evicted, and others afterwards.
 TEST_P(BoundedSharing, RollsOnlyWhenTokensHaveGone) {
-    for (const KvPolicy policy : {KvPolicy::kStreaming, KvPolicy::kH2o, KvPolicy::kKeyNorm, KvPolicy::kKeyDiff}) {
+    for (const KvPolicy policy :
+         {KvPolicy::kStreaming, KvPolicy::kH2o, KvPolicy::kKeyNorm, KvPolicy::kKeyDiff, KvPolicy::kExpected}) {
         EvictionShape shape = shape_of(policy, 64);
         shape.rolling = true;
         const auto p = pair(shape, DType::kF32, 2);
