@@ -88,13 +88,33 @@ void check_new_rows(const char* op, const LayerKv& kv, const Tensor& k, const Te
 
 }  // namespace
 
-void Kernels::embed(const Tensor& out, const Tensor& table, const Tensor& ids) {
+void Kernels::embed(const Tensor& out, const WeightMatrix& table, const Tensor& ids) {
     check_rank("embed", "ids", ids, 1);
-    check_rank("embed", "table", table, 2);
-    check_weight_type("embed", "table", table);
+    if (table.blocks()) {
+        check(
+            table.parts().size() == 1 && table.skip() == 0 && table.stored_cols(table.parts()[0].type) == table.cols(),
+            "embed: a table of {} parts, {} columns after {}", table.parts().size(), table.cols(), table.skip());
+    } else {
+        check_rank("embed", "table", table.plain(), 2);
+        check_weight_type("embed", "table", table.plain());
+    }
     check_operand("embed", "ids", ids, DType::kI32, Shape{ids.rows()});
-    check_operand("embed", "out", out, DType::kF32, Shape{ids.rows(), table.dim(1)});
-    if (out.rows() > 0) do_embed(out, table, ids);
+    check_operand("embed", "out", out, DType::kF32, Shape{ids.rows(), table.cols()});
+    if (out.rows() == 0) return;
+    if (table.blocks()) return do_embed_blocks(out, table, ids);
+    do_embed(out, table.plain(), ids);
+}
+
+void Kernels::do_embed_blocks(const Tensor&, const WeightMatrix&, const Tensor&) {
+    fail(Exit::kInternal, "embed: this backend takes no weights in blocks");
+}
+
+void Kernels::do_matmul_blocks(const Tensor&, const Tensor&, const WeightMatrix&) {
+    fail(Exit::kInternal, "matmul: this backend takes no weights in blocks");
+}
+
+bool multiplies_blocks(std::string_view backend) {
+    return backend == "cpu";
 }
 
 void Kernels::rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps) {
@@ -108,19 +128,22 @@ void Kernels::rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, 
     if (out.shape().elements() > 0) do_rmsnorm(out, x, weight, eps);
 }
 
-void Kernels::matmul(const Tensor& out, const Tensor& x, const Tensor& w) {
-    check_rank("matmul", "w", w, 2);
+void Kernels::matmul(const Tensor& out, const Tensor& x, const WeightMatrix& w) {
     check_rank("matmul", "x", x, 2);
-    check_weight_type("matmul", "w", w);
-    check(w.contiguous(), "matmul: w has a row stride of {}, expected {}", w.stride(), w.cols());
-    check_operand("matmul", "x", x, DType::kF32, Shape{x.rows(), w.dim(1)});
-    check_operand("matmul", "out", out, DType::kF32, Shape{x.rows(), w.dim(0)});
-    check(x.rows() <= limits_.max_rows && w.dim(1) <= limits_.max_k && w.dim(0) <= limits_.max_n,
-          "matmul: {} rows by w {}, the limits are {} rows and [{}, {}]", x.rows(), w.shape(), limits_.max_rows,
-          limits_.max_n, limits_.max_k);
+    if (!w.blocks()) {
+        check_rank("matmul", "w", w.plain(), 2);
+        check_weight_type("matmul", "w", w.plain());
+        check(w.plain().contiguous(), "matmul: w has a row stride of {}, expected {}", w.plain().stride(), w.cols());
+    }
+    check_operand("matmul", "x", x, DType::kF32, Shape{x.rows(), w.cols()});
+    check_operand("matmul", "out", out, DType::kF32, Shape{x.rows(), w.rows()});
+    check(x.rows() <= limits_.max_rows && w.cols() <= limits_.max_k && w.rows() <= limits_.max_n,
+          "matmul: {} rows by w [{}, {}], the limits are {} rows and [{}, {}]", x.rows(), w.rows(), w.cols(),
+          limits_.max_rows, limits_.max_n, limits_.max_k);
     if (out.shape().elements() == 0) return;
     check(!overlap(out, x), "matmul: out and x overlap");
-    do_matmul(out, x, w);
+    if (w.blocks()) return do_matmul_blocks(out, x, w);
+    do_matmul(out, x, w.plain());
 }
 
 void Kernels::rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) {

@@ -40,12 +40,21 @@ KernelLimits kernel_limits(const LlamaConfig& c, const Shard& shard, int64_t row
             .vocab = rows <= kMaxRows ? c.vocab : 0};
 }
 
+namespace {
+
+/// The number of weights that a decode step of one row multiplies.
+size_t weights_per_step(const LlamaConfig& c, const Shard& shard, int64_t passes) {
+    return Weights::bytes_per_step_for(c, shard, DType::kF32, passes) / sizeof(float);
+}
+
+}  // namespace
+
 MemoryBytes hidden_memory(const LlamaConfig& c, int64_t tokens, bool on_host) {
     const MemoryBytes rows = RowStore::memory(tokens, c.dim, kPrefillRows, on_host);
     return c.layer_map.upward() ? rows + rows : rows;
 }
 
-PlanInput plan_input(const LlamaConfig& c, const Shard& shard, DType weights, const LevelOptions& o,
+PlanInput plan_input(const LlamaConfig& c, const Shard& shard, const WeightFormat& weights, const LevelOptions& o,
                      std::string_view backend, int threads, int64_t on_chip) {
     const KvShape kv = kv_shape(c, shard, o);
     const auto scratch = [&](Phase phase, int64_t rows) {
@@ -61,6 +70,7 @@ PlanInput plan_input(const LlamaConfig& c, const Shard& shard, DType weights, co
             .span_bytes = o.residency.span_bytes,
             .weight_bytes = Weights::bytes_for(c, shard, weights),
             .weight_bytes_per_step = Weights::bytes_per_step_for(c, shard, weights),
+            .weights_per_step = weights_per_step(c, shard, 1),
             .work = prefill_work + Scratch::memory(c, shard) + FullCache::table_memory(kv) +
                     scratch(Phase::kDecode, kMaxRows) + BatchMaker::memory(c.head_dim, kMaxRows),
             .prefill_work_bytes = prefill_work.device,
@@ -70,9 +80,11 @@ PlanInput plan_input(const LlamaConfig& c, const Shard& shard, DType weights, co
             .prompt_batches = prompt_batches(prefill_batches(kv.context)) - prompt_batches(1)};
 }
 
-PlanInput with_passes(PlanInput in, const LlamaConfig& c, const Shard& shard, DType weights, int64_t passes) {
+PlanInput with_passes(PlanInput in, const LlamaConfig& c, const Shard& shard, const WeightFormat& weights,
+                      int64_t passes) {
     in.reads = forward_reads(c.layer_map, passes);
     in.weight_bytes_per_step = Weights::bytes_per_step_for(c, shard, weights, passes);
+    in.weights_per_step = weights_per_step(c, shard, passes);
     return in;
 }
 

@@ -59,15 +59,11 @@ struct WeightPart {
     int64_t begin, n;
 };
 
-size_t row_bytes(const WeightPiece& piece) {
-    return static_cast<size_t>(piece.to.cols()) * size_of(piece.to.dtype());
-}
-
 /// Cuts rows [begin, begin + n) of a piece into parts of about kThreadReadBytes. A part ends with a group of rows that
 /// the checkpoint reads together.
 void cut(const WeightPiece& piece, int64_t begin, int64_t n, int64_t together, std::vector<WeightPart>& out) {
     const int64_t end = begin + n;
-    const auto fit = static_cast<int64_t>(kThreadReadBytes / row_bytes(piece));
+    const auto fit = static_cast<int64_t>(kThreadReadBytes / piece.row_bytes());
     while (begin < end) {
         const int64_t past = (piece.row0 + begin + std::max(fit, together)) / together * together - piece.row0;
         const int64_t next = std::clamp(past, begin + 1, end);
@@ -82,8 +78,8 @@ class Loader {
            const std::function<void(int64_t, int64_t)>& progress)
         : source_(source), pieces_(pieces), progress_(progress) {
         for (const WeightPiece& p : pieces) {
-            check(p.to.contiguous(), "{}: rows that lie apart are not loaded", p.name);
-            total_ += static_cast<int64_t>(p.to.bytes());
+            check(p.in_blocks() || p.to.contiguous(), "{}: rows that lie apart are not loaded", p.name);
+            total_ += static_cast<int64_t>(p.bytes());
         }
     }
 
@@ -91,7 +87,7 @@ class Loader {
     void load_in_place() {
         std::vector<WeightPart> parts;
         for (const WeightPiece& p : pieces_) {
-            if (p.to.bytes() > 0) cut(p, 0, p.to.rows(), source_.rows_together(p.name), parts);
+            if (p.bytes() > 0) cut(p, 0, p.rows(), source_.rows_together(p.name), parts);
         }
         read(parts, [](const WeightPart& part) {
             const Tensor to = part.piece->to.slice_rows(part.begin, part.n);
@@ -110,8 +106,9 @@ class Loader {
         const std::unique_ptr<Stream, void (*)(Stream*)> drained(&stream, [](Stream* s) { s->drain(); });
         size_t turn = 0;
         for (const WeightPiece& p : pieces_) {
-            if (p.to.bytes() == 0) continue;
-            const size_t row = row_bytes(p);
+            if (p.bytes() == 0) continue;
+            check(!p.in_blocks(), "{}: blocks on a device whose memory the host does not reach", p.name);
+            const size_t row = p.row_bytes();
             check(row <= kStagingBytes, "{}: a row of {} bytes does not fit the staging buffer", p.name, row);
             const int64_t step = std::min(p.to.rows(), static_cast<int64_t>(kStagingBytes / row));
             for (int64_t r = 0; r < p.to.rows(); r += step) {
@@ -135,9 +132,15 @@ class Loader {
         const std::thread::id caller = std::this_thread::get_id();
         for_all(parts.size(), [&](size_t i) {
             const WeightPart& part = parts[i];
-            const HostTensor to = place(part);
-            source_.read(part.piece->name, part.piece->row0 + part.begin, part.piece->col0, to);
-            done_ += static_cast<int64_t>(to.bytes());
+            const WeightPiece& p = *part.piece;
+            const size_t bytes = static_cast<size_t>(part.n) * p.row_bytes();
+            if (p.in_blocks()) {
+                auto* to = static_cast<std::byte*>(p.blocks.data) + static_cast<size_t>(part.begin) * p.row_bytes();
+                source_.read_blocks(p.name, p.row0 + part.begin, part.n, p.col0, {to, bytes});
+            } else {
+                source_.read(p.name, p.row0 + part.begin, p.col0, place(part));
+            }
+            done_ += static_cast<int64_t>(bytes);
             if (progress_ && std::this_thread::get_id() == caller) progress_(done_, total_);
         });
         if (progress_) progress_(done_, total_);

@@ -6,16 +6,25 @@
 #include <span>
 #include <string>
 
+#include "kernels/weight_matrix.h"
 #include "model/checkpoint/weight_source.h"
 #include "runtime/device.h"
 
 namespace trireme {
 
-/// Rows [row0, row0 + to.rows()) and columns [col0, col0 + to.cols()) of a checkpoint's tensor, and their destination.
+/// Rows from row0 and columns from col0 of a checkpoint's tensor, and their destination: `to`, or whole blocks.
 struct WeightPiece {
     std::string name;
     int64_t row0, col0;
     Tensor to;
+    WeightRows blocks = {};
+
+    bool in_blocks() const { return !to; }
+    int64_t rows() const { return to ? to.rows() : blocks.rows; }
+    size_t row_bytes() const {
+        return to ? static_cast<size_t>(to.cols()) * size_of(to.dtype()) : static_cast<size_t>(blocks.stride);
+    }
+    size_t bytes() const { return static_cast<size_t>(rows()) * row_bytes(); }
 };
 
 /// Loads pieces, which are contiguous, and blocks until they are there. `progress` receives the bytes done and the

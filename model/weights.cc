@@ -3,70 +3,184 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "model/passes.h"
 #include "model/weight_loader.h"
 #include "runtime/error.h"
+#include "runtime/index.h"
 
 namespace trireme {
 namespace {
 
 using DeviceArena = Arena<Space::kDevice>;
 
-/// Shapes of this rank's tensors.
-struct Shapes {
-    Shapes(const LlamaConfig& c, const Shard& shard)
-        : config(c),
-          q_rows(shard.n_heads * c.head_dim),
-          kv_rows(shard.n_kv_heads * c.head_dim),
-          norm{c.dim},
-          head_norm{c.head_dim},
-          wo{c.dim, q_rows},
-          gate_up{2 * shard.ffn_dim, c.dim},
-          down{c.dim, shard.ffn_dim},
-          embedding{c.vocab, c.dim},
-          head{shard.vocab, c.dim} {}
+/// Rows of a checkpoint's tensor.
+struct TensorRows {
+    std::string name;
+    int64_t row0, rows;
+    bool heads = false;  // a row for each element of query or key heads
+};
 
-    Shape qkv(int64_t l) const {
-        return {q_rows + (config.layer_map.owns(LayerIndex(l)) ? 2 * kv_rows : 0), config.dim};
+/// A matrix of this rank: these rows, and the columns [col0, col0 + cols).
+struct MatrixPlan {
+    std::vector<TensorRows> rows;
+    int64_t col0, cols;
+
+    int64_t all_rows() const {
+        int64_t n = 0;
+        for (const TensorRows& r : rows) n += r.rows;
+        return n;
+    }
+    /// Whether the matrix is held in blocks: all of its tensors are. Where some are not, all are held plain.
+    bool blocks(const WeightFormat& format) const {
+        return cols > 0 &&
+               std::ranges::all_of(rows, [&](const TensorRows& r) { return format.blocks_of(r.name).has_value(); });
+    }
+    /// Elements of the first block that belong to another rank's columns.
+    int64_t skip(StoredType type) const { return col0 % layout_of(type).elements; }
+    /// Bytes of a row's blocks.
+    int64_t stride(StoredType type) const {
+        const BlockLayout l = layout_of(type);
+        return (skip(type) + cols + l.elements - 1) / l.elements * static_cast<int64_t>(l.bytes);
+    }
+    size_t bytes(const WeightFormat& format) const {
+        if (!blocks(format)) return static_cast<size_t>(all_rows() * cols) * size_of(format.dtype());
+        int64_t n = 0;
+        for (const TensorRows& r : rows) n += r.rows * stride(*format.blocks_of(r.name));
+        return static_cast<size_t>(n);
+    }
+    /// Bytes that an arena uses for it.
+    size_t taken(const WeightFormat& format) const {
+        return DeviceArena::bytes_of(DType::kU8, Shape{static_cast<int64_t>(bytes(format))});
+    }
+};
+
+/// The matrices of this rank, and the shapes of its norms and biases.
+struct Shapes {
+    Shapes(const LlamaConfig& c, const Shard& s)
+        : config(c),
+          shard(s),
+          q_rows(s.n_heads * c.head_dim),
+          kv_rows(s.n_kv_heads * c.head_dim),
+          norm{c.dim},
+          head_norm{c.head_dim} {}
+
+    static std::string at(int64_t l, const char* tensor) { return fmt::format("model.layers.{}.{}.weight", l, tensor); }
+    MatrixPlan qkv(int64_t l) const {
+        MatrixPlan m = {{{at(l, "self_attn.q_proj"), shard.head_begin * config.head_dim, q_rows, true}}, 0, config.dim};
+        if (config.layer_map.owns(LayerIndex(l))) {
+            const int64_t kv = shard.kv_begin * config.head_dim;
+            m.rows.push_back({at(l, "self_attn.k_proj"), kv, kv_rows, true});
+            m.rows.push_back({at(l, "self_attn.v_proj"), kv, kv_rows});
+        }
+        return m;
+    }
+    MatrixPlan wo(int64_t l) const {
+        return {{{at(l, "self_attn.o_proj"), 0, config.dim}}, shard.head_begin * config.head_dim, q_rows};
+    }
+    MatrixPlan gate_up(int64_t l) const {
+        return {{{at(l, "mlp.gate_proj"), shard.ffn_begin, shard.ffn_dim},
+                 {at(l, "mlp.up_proj"), shard.ffn_begin, shard.ffn_dim}},
+                0,
+                config.dim};
+    }
+    MatrixPlan down(int64_t l) const {
+        return {{{at(l, "mlp.down_proj"), 0, config.dim}}, shard.ffn_begin, shard.ffn_dim};
+    }
+    MatrixPlan embedding() const { return {{{"model.embed_tokens.weight", 0, config.vocab}}, 0, config.dim}; }
+    MatrixPlan head() const {
+        const char* tensor = config.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
+        return {{{tensor, shard.vocab_begin, shard.vocab}}, 0, config.dim};
     }
 
-    Shape qkv_bias(int64_t l) const { return {1, qkv(l)[0]}; }
+    Shape qkv_bias(int64_t l) const { return {1, qkv(l).all_rows()}; }
     /// Elements of a layer's norms and biases.
     int64_t small_elements(int64_t l) const {
         const int64_t head_norms = config.family->qk_norm ? (config.layer_map.owns(LayerIndex(l)) ? 2 : 1) : 0;
-        return 2 * config.dim + (config.qkv_bias ? qkv(l)[0] : 0) + (config.o_bias ? config.dim : 0) +
+        return 2 * config.dim + (config.qkv_bias ? qkv_bias(l)[1] : 0) + (config.o_bias ? config.dim : 0) +
                head_norms * config.head_dim;
     }
 
     const LlamaConfig& config;
+    const Shard& shard;
     int64_t q_rows, kv_rows;
-    Shape norm, head_norm, wo, gate_up, down, embedding, head;
+    Shape norm, head_norm;
 };
 
-/// Adds the rows [row0, row0 + to.rows()) of a tensor with a row for each element of query or key heads. If only the
-/// first r of h elements rotate, their pairs (i, i + r/2) go to (i, i + h/2), and the others fill the gaps in order.
-void add_heads(const LlamaConfig& c, const std::string& name, int64_t row0, const Tensor& to,
-               std::vector<WeightPiece>& pieces) {
+/// Calls add(first row of the tensor, first row of the destination, rows) for runs of the rows [row0, row0 + n) of a
+/// tensor with a row for each element of query or key heads. If only the first r of h elements rotate, their pairs
+/// (i, i + r/2) go to (i, i + h/2), and the others fill the gaps in order.
+template <class Add>
+void head_runs(const LlamaConfig& c, int64_t row0, int64_t n, const Add& add) {
     const int64_t h = c.head_dim, r = c.rope.dim(h), rest = (h - r) / 2;
-    if (r == h) return pieces.push_back({name, row0, 0, to});
+    if (r == h) return add(row0, 0, n);
     struct Run {
         int64_t from, to, n;
     };
     const Run runs[] = {{0, 0, r / 2}, {r, r / 2, rest}, {r / 2, h / 2, r / 2}, {r + rest, h / 2 + r / 2, rest}};
-    for (int64_t head = 0; head < to.rows(); head += h) {
+    for (int64_t head = 0; head < n; head += h) {
         for (const Run& run : runs) {
-            if (run.n > 0) pieces.push_back({name, row0 + head + run.from, 0, to.slice_rows(head + run.to, run.n)});
+            if (run.n > 0) add(row0 + head + run.from, head + run.to, run.n);
         }
     }
 }
 
+/// A vector with an element for each row of query or key heads.
+void add_heads(const LlamaConfig& c, const std::string& name, int64_t row0, const Tensor& to,
+               std::vector<WeightPiece>& pieces) {
+    head_runs(c, row0, to.rows(), [&](int64_t from, int64_t row, int64_t n) {
+        pieces.push_back({name, from, 0, to.slice_rows(row, n)});
+    });
+}
+
+/// Takes a matrix from the arena and adds the pieces that fill it.
+WeightMatrix take(const LlamaConfig& c, const MatrixPlan& plan, const WeightFormat& format, DeviceArena& arena,
+                  std::vector<WeightPiece>& pieces) {
+    const bool blocks = plan.blocks(format);
+    const Tensor plain = blocks ? Tensor() : arena.take(format.dtype(), {plan.all_rows(), plan.cols});
+    char* next = nullptr;
+    WeightMatrix all = plain;
+    if (blocks) {
+        next = static_cast<char*>(arena.take(DType::kU8, {static_cast<int64_t>(plan.bytes(format))}).data());
+        all = WeightMatrix(plan.cols, plan.skip(*format.blocks_of(plan.rows[0].name)), format.dtype());
+    }
+    int64_t first = 0;
+    for (const TensorRows& r : plan.rows) {
+        WeightRows to;
+        if (blocks) {
+            const StoredType type = *format.blocks_of(r.name);
+            to = {type, next, r.rows, plan.stride(type)};
+            next += to.rows * to.stride;
+            all.add(to);
+        }
+        const auto add = [&](int64_t from, int64_t row, int64_t n) {
+            if (blocks) {
+                pieces.push_back({r.name,
+                                  from,
+                                  plan.col0,
+                                  Tensor(),
+                                  {to.type, static_cast<char*>(to.data) + row * to.stride, n, to.stride}});
+            } else {
+                pieces.push_back({r.name, from, plan.col0, plain.slice_rows(first + row, n)});
+            }
+        };
+        if (r.heads) {
+            head_runs(c, r.row0, r.rows, add);
+        } else {
+            add(r.row0, 0, r.rows);
+        }
+        first += r.rows;
+    }
+    return all;
+}
+
 }  // namespace
 
-size_t Weights::bytes_for(const LlamaConfig& c, const Shard& shard, DType dtype) {
+size_t Weights::bytes_for(const LlamaConfig& c, const Shard& shard, const WeightFormat& format) {
     const Shapes s(c, shard);
-    size_t bytes = DeviceArena::bytes_of(dtype, s.embedding) + DeviceArena::bytes_of(DType::kF32, s.norm);
-    if (!c.tied_embeddings) bytes += DeviceArena::bytes_of(dtype, s.head);
+    size_t bytes = s.embedding().taken(format) + DeviceArena::bytes_of(DType::kF32, s.norm);
+    if (!c.tied_embeddings) bytes += s.head().taken(format);
     bytes += DeviceArena::bytes_of(DType::kI32, Shape{shard.n_heads});
     for (int64_t l = 0; l < c.n_layers; ++l) {
         const bool owns = c.layer_map.owns(LayerIndex(l));
@@ -74,64 +188,60 @@ size_t Weights::bytes_for(const LlamaConfig& c, const Shard& shard, DType dtype)
         if (c.qkv_bias) bytes += DeviceArena::bytes_of(DType::kF32, s.qkv_bias(l));
         if (c.family->qk_norm) bytes += (owns ? 2 : 1) * DeviceArena::bytes_of(DType::kF32, s.head_norm);
         if (c.o_bias) bytes += DeviceArena::bytes_of(DType::kF32, Shape{1, c.dim});
-        for (const Shape& w : {s.qkv(l), s.wo, s.gate_up, s.down}) bytes += DeviceArena::bytes_of(dtype, w);
+        for (const MatrixPlan& m : {s.qkv(l), s.wo(l), s.gate_up(l), s.down(l)}) bytes += m.taken(format);
     }
     return bytes;
 }
 
-size_t Weights::bytes_per_step_for(const LlamaConfig& c, const Shard& shard, DType dtype, int64_t passes) {
+size_t Weights::bytes_per_step_for(const LlamaConfig& c, const Shard& shard, const WeightFormat& format,
+                                   int64_t passes) {
     using Op = ForwardStep::Op;
     const Shapes s(c, shard);
-    int64_t elements = s.head.elements(), norms = s.norm.elements(), times = 1;
+    size_t matrices = s.head().bytes(format);
+    int64_t norms = s.norm.elements(), times = 1;
     for (const auto& [step, layer] : forward_steps(c.layer_map, /*repeats=*/passes > 1)) {
         if (step == Op::kKeep) times = passes - 1;
         if (step == Op::kReturn) times = 1;
         if (step != Op::kLayer && step != Op::kKeys) continue;
-        const int64_t rest = s.wo.elements() + s.gate_up.elements() + s.down.elements();
-        elements += times * (s.qkv(layer.i).elements() + (step == Op::kLayer ? rest : 0));
+        size_t bytes = s.qkv(layer.i).bytes(format);
+        if (step == Op::kLayer) {
+            for (const MatrixPlan& m : {s.wo(layer.i), s.gate_up(layer.i), s.down(layer.i)}) bytes += m.bytes(format);
+        }
+        matrices += static_cast<size_t>(times) * bytes;
         norms += times * (step == Op::kLayer ? s.small_elements(layer.i) : s.norm.elements());
     }
-    return static_cast<size_t>(elements) * size_of(dtype) + static_cast<size_t>(norms) * sizeof(float);
+    return matrices + static_cast<size_t>(norms) * sizeof(float);
 }
 
-Weights::Weights(Device& device, const WeightSource& source, const Shard& shard, DType dtype, const Progress& progress,
-                 int64_t context)
+Weights::Weights(Device& device, const WeightSource& source, const Shard& shard, const WeightFormat& format,
+                 const Progress& progress, int64_t context)
     : config_(source.config()),
       shard_(shard),
-      dtype_(dtype),
-      arena_(device, bytes_for(config_, shard, dtype)),
-      bytes_per_step_(bytes_per_step_for(config_, shard, dtype)) {
+      dtype_(format.dtype()),
+      arena_(device, bytes_for(config_, shard, format)),
+      bytes_per_step_(bytes_per_step_for(config_, shard, format)) {
     config_.rope.choose_factors(context > 0 ? context : config_.context);
     const LlamaConfig& c = config_;
     const Shapes s(c, shard);
 
     std::vector<WeightPiece> pieces;
-    embedding = arena_.take(dtype, s.embedding);
-    pieces.push_back({"model.embed_tokens.weight", 0, 0, embedding});
+    const auto matrix = [&](const MatrixPlan& plan) { return take(c, plan, format, arena_, pieces); };
+    const auto vector = [&](const std::string& name, const Shape& shape) {
+        const Tensor to = arena_.take(DType::kF32, shape);
+        pieces.push_back({name, 0, 0, Tensor(to.data(), DType::kF32, Shape{to.shape().elements()})});
+        return to;
+    };
+    embedding = matrix(s.embedding());
     for (int64_t l = 0; l < c.n_layers; ++l) {
         LayerWeights w;
-        w.attn_norm = arena_.take(DType::kF32, s.norm);
-        w.wqkv = arena_.take(dtype, s.qkv(l));
-        if (c.qkv_bias) w.qkv_bias = arena_.take(DType::kF32, s.qkv_bias(l));
-        if (c.family->qk_norm) w.q_norm = arena_.take(DType::kF32, s.head_norm);
-        if (c.family->qk_norm && c.layer_map.owns(LayerIndex(l))) w.k_norm = arena_.take(DType::kF32, s.head_norm);
-        w.wo = arena_.take(dtype, s.wo);
-        if (c.o_bias) w.o_bias = arena_.take(DType::kF32, Shape{1, c.dim});
-        w.ffn_norm = arena_.take(DType::kF32, s.norm);
-        w.gate_up = arena_.take(dtype, s.gate_up);
-        w.down = arena_.take(dtype, s.down);
-
         const std::string at = fmt::format("model.layers.{}.", l);
-        const int64_t head_row = shard.head_begin * c.head_dim, kv_row = shard.kv_begin * c.head_dim;
-        pieces.push_back({at + "input_layernorm.weight", 0, 0, w.attn_norm});
-        const int64_t k_row = s.q_rows, v_row = s.q_rows + s.kv_rows;
         const bool owns = c.layer_map.owns(LayerIndex(l));
-        add_heads(c, at + "self_attn.q_proj.weight", head_row, w.wqkv.first_rows(s.q_rows), pieces);
-        if (owns) {
-            add_heads(c, at + "self_attn.k_proj.weight", kv_row, w.wqkv.slice_rows(k_row, s.kv_rows), pieces);
-            pieces.push_back({at + "self_attn.v_proj.weight", kv_row, 0, w.wqkv.slice_rows(v_row, s.kv_rows)});
-        }
+        w.attn_norm = vector(at + "input_layernorm.weight", s.norm);
+        w.wqkv = matrix(s.qkv(l));
         if (c.qkv_bias) {
+            w.qkv_bias = arena_.take(DType::kF32, s.qkv_bias(l));
+            const int64_t head_row = shard.head_begin * c.head_dim, kv_row = shard.kv_begin * c.head_dim;
+            const int64_t k_row = s.q_rows, v_row = s.q_rows + s.kv_rows;
             const Tensor bias(w.qkv_bias.data(), DType::kF32, Shape{w.wqkv.rows()});
             add_heads(c, at + "self_attn.q_proj.bias", head_row, bias.first_rows(s.q_rows), pieces);
             if (owns) {
@@ -139,27 +249,21 @@ Weights::Weights(Device& device, const WeightSource& source, const Shard& shard,
                 pieces.push_back({at + "self_attn.v_proj.bias", kv_row, 0, bias.slice_rows(v_row, s.kv_rows)});
             }
         }
-        if (w.q_norm) add_heads(c, at + "self_attn.q_norm.weight", 0, w.q_norm, pieces);
-        if (w.k_norm) add_heads(c, at + "self_attn.k_norm.weight", 0, w.k_norm, pieces);
-        pieces.push_back({at + "self_attn.o_proj.weight", 0, head_row, w.wo});
-        if (c.o_bias) {
-            pieces.push_back({at + "self_attn.o_proj.bias", 0, 0, Tensor(w.o_bias.data(), DType::kF32, Shape{c.dim})});
+        if (c.family->qk_norm) {
+            w.q_norm = arena_.take(DType::kF32, s.head_norm);
+            add_heads(c, at + "self_attn.q_norm.weight", 0, w.q_norm, pieces);
+            if (owns) w.k_norm = arena_.take(DType::kF32, s.head_norm);
+            if (owns) add_heads(c, at + "self_attn.k_norm.weight", 0, w.k_norm, pieces);
         }
-        pieces.push_back({at + "post_attention_layernorm.weight", 0, 0, w.ffn_norm});
-        pieces.push_back({at + "mlp.gate_proj.weight", shard.ffn_begin, 0, w.gate_up.first_rows(shard.ffn_dim)});
-        pieces.push_back(
-            {at + "mlp.up_proj.weight", shard.ffn_begin, 0, w.gate_up.slice_rows(shard.ffn_dim, shard.ffn_dim)});
-        pieces.push_back({at + "mlp.down_proj.weight", 0, shard.ffn_begin, w.down});
+        w.wo = matrix(s.wo(l));
+        if (c.o_bias) w.o_bias = vector(at + "self_attn.o_proj.bias", Shape{1, c.dim});
+        w.ffn_norm = vector(at + "post_attention_layernorm.weight", s.norm);
+        w.gate_up = matrix(s.gate_up(l));
+        w.down = matrix(s.down(l));
         layers.push_back(w);
     }
-    final_norm = arena_.take(DType::kF32, s.norm);
-    pieces.push_back({"model.norm.weight", 0, 0, final_norm});
-    if (c.tied_embeddings) {
-        lm_head = embedding.slice_rows(shard.vocab_begin, shard.vocab);
-    } else {
-        lm_head = arena_.take(dtype, s.head);
-        pieces.push_back({"lm_head.weight", shard.vocab_begin, 0, lm_head});
-    }
+    final_norm = vector("model.norm.weight", s.norm);
+    lm_head = c.tied_embeddings ? embedding.slice_rows(shard.vocab_begin, shard.vocab) : matrix(s.head());
     kv_of_head = arena_.take(DType::kI32, Shape{shard.n_heads});
 
     const std::unique_ptr<Stream> stream = device.make_stream("load");

@@ -7,7 +7,7 @@ namespace trireme {
 
 size_t cpu_scratch(Phase phase, const KernelLimits& limits, int threads) {
     if (phase == Phase::kDecode) {
-        return std::max({matmul_decode_scratch(limits), attention_decode_scratch(limits, threads),
+        return std::max({matmul_decode_scratch(limits, threads), attention_decode_scratch(limits, threads),
                          sample_scratch(limits, threads), accept_scratch(limits)});
     }
     return std::max({matmul_prefill_scratch(limits, threads), attention_prefill_scratch(limits, threads),
@@ -32,6 +32,16 @@ void CpuKernels::do_matmul(const Tensor& out, const Tensor& x, const Tensor& w) 
     } else {
         stream_.enqueue("matmul_prefill", bytes::matmul(out, x, w), [=] { matmul_prefill(out, x, w, scratch); });
     }
+}
+
+void CpuKernels::do_matmul_blocks(const Tensor& out, const Tensor& x, const WeightMatrix& w) {
+    const auto run = phase() == Phase::kDecode ? matmul_blocks_decode : matmul_blocks_prefill;
+    stream_.enqueue(phase() == Phase::kDecode ? "matmul" : "matmul_prefill", w.bytes() + x.bytes() + out.bytes(),
+                    [=, limits = limits(), scratch = scratch_.data()] { run(out, x, w, limits, scratch); });
+}
+
+void CpuKernels::do_embed_blocks(const Tensor& out, const WeightMatrix& table, const Tensor& ids) {
+    stream_.enqueue("embed", out.bytes(), [=] { embed_blocks(out, table, ids); });
 }
 
 void CpuKernels::do_rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) {

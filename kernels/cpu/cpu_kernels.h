@@ -19,6 +19,8 @@ class CpuKernels final : public Kernels {
     void do_embed(const Tensor& out, const Tensor& table, const Tensor& ids) override;
     void do_rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps) override;
     void do_matmul(const Tensor& out, const Tensor& x, const Tensor& w) override;
+    void do_matmul_blocks(const Tensor& out, const Tensor& x, const WeightMatrix& w) override;
+    void do_embed_blocks(const Tensor& out, const WeightMatrix& table, const Tensor& ids) override;
     void do_rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) override;
     void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) override;
     void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows,

@@ -6,7 +6,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/cpu/simd-inl.h"
+#include "kernels/cpu/blocks-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -19,6 +19,10 @@ void embed_row(DType type, const void* from, float* to, int64_t n) {
     });
 }
 
+void embed_block_row(StoredType type, const void* from, float* to, int64_t n) {
+    decode_blocks(type, static_cast<const uint8_t*>(from), n, to);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace trireme
 HWY_AFTER_NAMESPACE();
@@ -27,21 +31,40 @@ HWY_AFTER_NAMESPACE();
 namespace trireme {
 
 HWY_EXPORT(embed_row);
+HWY_EXPORT(embed_block_row);
 
-void embed(const Tensor& out, const Tensor& table, const Tensor& ids) {
+namespace {
+
+/// widen(row of the table, row of out) for every id.
+template <class Widen>
+void each_id(const Tensor& out, const Tensor& ids, int64_t vocab, const void* table, size_t row_bytes,
+             const Widen& widen) {
     const Matrix<float> o = out.as<float>();
     const Matrix<const int32_t> id = ids.as<const int32_t>();
-    const int64_t vocab = table.dim(0);
-    const size_t row_bytes = static_cast<size_t>(table.stride()) * size_of(table.dtype());
     for (int64_t r = 0; r < o.rows; ++r) {
         check(*id.row(r) >= 0 && *id.row(r) < vocab, "embed: id {} at row {}, the table has {} rows", *id.row(r), r,
               vocab);
     }
     for_rows(o.rows, o.cols, [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
-            const char* from = static_cast<const char*>(table.data()) + static_cast<size_t>(*id.row(r)) * row_bytes;
-            HWY_DYNAMIC_DISPATCH(embed_row)(table.dtype(), from, o.row(r), o.cols);
+            widen(static_cast<const char*>(table) + static_cast<size_t>(*id.row(r)) * row_bytes, o.row(r));
         }
+    });
+}
+
+}  // namespace
+
+void embed(const Tensor& out, const Tensor& table, const Tensor& ids) {
+    const size_t row_bytes = static_cast<size_t>(table.stride()) * size_of(table.dtype());
+    each_id(out, ids, table.dim(0), table.data(), row_bytes, [&](const char* from, float* to) {
+        HWY_DYNAMIC_DISPATCH(embed_row)(table.dtype(), from, to, out.cols());
+    });
+}
+
+void embed_blocks(const Tensor& out, const WeightMatrix& table, const Tensor& ids) {
+    const WeightRows& rows = table.parts().front();
+    each_id(out, ids, rows.rows, rows.data, static_cast<size_t>(rows.stride), [&](const char* from, float* to) {
+        HWY_DYNAMIC_DISPATCH(embed_block_row)(rows.type, from, to, out.cols());
     });
 }
 

@@ -1,7 +1,9 @@
-/// Decode products, out = x w^T for up to 64 rows: weights are read from memory once for all rows.
+/// Decode products, out = x w^T for up to 64 rows: weights are read from memory once for all rows. Rows of blocks are
+/// decoded into the cache, a few at a time, and are plain rows from there on.
 
 #include "kernels/cpu/bf16_dots.h"
 #include "kernels/cpu/ops.h"
+#include "runtime/stored_type.h"
 
 // clang-format off
 #undef HWY_TARGET_INCLUDE
@@ -9,8 +11,27 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/cpu/blocks-inl.h"
+#include "kernels/cpu/coded-inl.h"
 #include "kernels/cpu/pairs-inl.h"
 // clang-format on
+
+#ifndef TRIREME_KERNELS_CPU_MATMUL_DECODE_ONCE
+#define TRIREME_KERNELS_CPU_MATMUL_DECODE_ONCE
+namespace trireme {
+
+inline constexpr int64_t kDecodedRows =
+    12;  // weight rows of blocks that are decoded at a time: every tile height divides it
+
+/// A product with rows of blocks: MatmulArgs::k counts the elements of whole blocks.
+struct BlockRows {
+    StoredType type;
+    int64_t stride;  // bytes of a row
+    void* decoded;   // [kDecodedRows, k], this thread's
+};
+
+}  // namespace trireme
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace trireme {
@@ -125,18 +146,79 @@ void columns(const MatmulArgs& a, int64_t block, Handout& blocks, int thread) {
     }
 }
 
+/// Multiplies the rows of x, in groups, by weight rows that are in the cache.
+template <class How, class T>
+void every_group(const MatmulArgs& a, const T* w, int64_t begin, int64_t end, Ahead& ahead) {
+    const int64_t groups = (a.rows + 3) / 4;
+    for (int64_t g = 0; g < groups; ++g) {
+        const Part part = part_of(a.rows, static_cast<int>(g), static_cast<int>(groups));
+        switch (part.end - part.begin) {
+            case 1:
+                How::template multiply<1>(a, w, part.begin, begin, end, ahead);
+                break;
+            case 2:
+                How::template multiply<2>(a, w, part.begin, begin, end, ahead);
+                break;
+            case 3:
+                How::template multiply<3>(a, w, part.begin, begin, end, ahead);
+                break;
+            default:
+                How::template multiply<4>(a, w, part.begin, begin, end, ahead);
+                break;
+        }
+    }
+}
+
+/// Multiplies runs of `block` weight rows, which are decoded first.
+template <class How, class T>
+void block_columns(const MatmulArgs& a, const BlockRows& b, int64_t block, Handout& blocks, int thread) {
+    T* decoded = static_cast<T*>(b.decoded);
+    for (int64_t i = blocks.first(thread); i < blocks.size(); i = blocks.next()) {
+        for (int64_t n = i * block, end = std::min(n + block, a.n), some; n < end; n += some) {
+            some = std::min(kDecodedRows, end - n);
+            for (int64_t r = 0; r < some; ++r) {
+                const uint8_t* row = static_cast<const uint8_t*>(a.w) + (n + r) * b.stride;
+                for (int64_t line = 0; line < b.stride; line += 64) prefetch(row + kDecodedRows * b.stride + line);
+                decode_blocks(b.type, row, a.k, decoded + r * a.k);
+            }
+            MatmulArgs part = a;
+            part.out += n;
+            Ahead none;
+            every_group<How>(part, static_cast<const T*>(decoded), 0, some, none);
+        }
+    }
+}
+
+void matmul_block_columns(const MatmulArgs& a, const BlockRows& b, bool to_bf16, bool pairs, int64_t block,
+                          Handout& blocks, int thread) {
+#if TRIREME_PAIRS
+    if (pairs) {
+        for (int64_t i = blocks.first(thread); i < blocks.size(); i = blocks.next()) {
+            multiply_coded_rows(b.type, a, b.stride, i * block, std::min((i + 1) * block, a.n),
+                                static_cast<float*>(b.decoded));
+        }
+        return;
+    }
+#endif
+    (void)pairs;
+    if (to_bf16) return block_columns<Plain, bf16>(a, b, block, blocks, thread);
+    block_columns<Plain, float>(a, b, block, blocks, thread);
+}
+
 void matmul_columns(const MatmulArgs& a, DType type, bool pairs, int64_t block, Handout& blocks, int thread) {
     if (pairs) return columns<Pairs, bf16>(a, block, blocks, thread);
     with_type(type, [&](auto t) HWY_ATTR { columns<Plain, decltype(t)>(a, block, blocks, thread); });
 }
 
-/// Packs x: rounded to bf16 if the weights are bf16, padded with zeros to whole vectors.
-void matmul_pack(const Matrix<const float>& x, bool to_bf16, float* packed, int64_t stride) {
+/// Packs x after `skip` zeros: rounded to bf16 if the weights are bf16, padded with zeros to `stride`.
+void matmul_pack(const Matrix<const float>& x, int64_t skip, bool to_bf16, float* packed, int64_t stride) {
     static_assert(32 % kLanes == 0 && 32 % kPairLanes == 0, "packed_stride is whole vectors");
     const F d;
     for (int64_t r = 0; r < x.rows; ++r) {
         const float* from = x.row(r);
-        float* to = packed + r * stride;
+        float* to = packed + r * stride + skip;
+        std::fill_n(to - skip, skip, 0.0F);
+        std::fill_n(to + x.cols, stride - skip - x.cols, 0.0F);
         for (int64_t i = 0; i < x.cols; i += kLanes) {
             const Vf v = i + kLanes <= x.cols ? hn::LoadU(d, from + i) : load_n(d, from + i, x.cols - i);
             hn::StoreU(to_bf16 ? round_to_bf16(d, v) : v, d, to + i);
@@ -153,6 +235,7 @@ namespace trireme {
 namespace {
 
 HWY_EXPORT(matmul_columns);
+HWY_EXPORT(matmul_block_columns);
 HWY_EXPORT(matmul_pack);
 
 /// Whole vectors of any target and type, and a cache line more: rows 4 KiB apart would compete for the same cache sets.
@@ -170,25 +253,62 @@ int64_t block_rows(int64_t n, int64_t row_bytes, int64_t threads, bool often) {
     return block;
 }
 
+/// Packs the rows of x as products take them: bf16 pairs, or f32, which `to_bf16` rounds. Columns before `skip` and
+/// after the last one are zeros. Row stride: `stride`.
+void pack_rows(const Matrix<const float>& x, int64_t skip, bool to_bf16, bool pairs, void* packed, int64_t stride) {
+    if (!pairs) return HWY_DYNAMIC_DISPATCH(matmul_pack)(x, skip, to_bf16, static_cast<float*>(packed), stride);
+    for (int64_t r = 0; r < x.rows; ++r) {
+        bf16* to = static_cast<bf16*>(packed) + r * stride;
+        std::fill_n(to, skip, bf16());
+        round_to_pairs(x.row(r), x.cols, to + skip, stride - skip);
+    }
+}
+
+/// Elements of a row of x with the rest of its first and last block.
+int64_t most_k(const KernelLimits& limits) {
+    return limits.max_k + 2 * kMostBlock;
+}
+size_t packed_bytes(const KernelLimits& limits) {
+    return static_cast<size_t>(limits.max_rows * packed_stride(most_k(limits))) * sizeof(float);
+}
+
 }  // namespace
 
-size_t matmul_decode_scratch(const KernelLimits& limits) {
-    return static_cast<size_t>(limits.max_rows * packed_stride(limits.max_k)) * sizeof(float);
+size_t matmul_decode_scratch(const KernelLimits& limits, int threads) {
+    return packed_bytes(limits) + static_cast<size_t>(threads * kDecodedRows * most_k(limits)) * sizeof(float);
+}
+
+void matmul_blocks_decode(const Tensor& out, const Tensor& x, const WeightMatrix& w, const KernelLimits& limits,
+                          void* scratch) {
+    const Matrix<float> o = out.as<float>();
+    const bool to_bf16 = w.as() == DType::kBF16, pairs = to_bf16 && bf16_dots();
+    int64_t widest = 0;
+    for (const WeightRows& part : w.parts()) widest = std::max(widest, w.stored_cols(part.type));
+    const int64_t stride = packed_stride(widest);
+    pack_rows(x.as<const float>(), w.skip(), to_bf16, pairs, scratch, stride);
+    char* decoded = static_cast<char*>(scratch) + packed_bytes(limits);
+    int64_t first = 0;
+    for (const WeightRows& part : w.parts()) {
+        const int64_t k = w.stored_cols(part.type);
+        const MatmulArgs args{scratch, part.data, o.data + first, o.rows, part.rows, k, stride, o.stride};
+        const int64_t threads = parallel_width();
+        int64_t block = 4 * kDecodedRows;
+        while (block > kDecodedRows && part.rows < 4 * threads * block) block /= 2;
+        Handout blocks((part.rows + block - 1) / block, static_cast<int>(threads));
+        parallel([&](int thread, int) {
+            const auto mine = static_cast<size_t>(thread * kDecodedRows * most_k(limits)) * sizeof(float);
+            HWY_DYNAMIC_DISPATCH(matmul_block_columns)
+            (args, {part.type, part.stride, decoded + mine}, to_bf16, pairs, block, blocks, thread);
+        });
+        first += part.rows;
+    }
 }
 
 void matmul_decode(const Tensor& out, const Tensor& x, const Tensor& w, void* scratch) {
     const Matrix<float> o = out.as<float>();
     const int64_t n = w.dim(0), k = w.dim(1);
     const bool to_bf16 = w.dtype() == DType::kBF16, pairs = to_bf16 && bf16_dots();
-    if (pairs) {
-        const Matrix<const float> in = x.as<const float>();
-        bf16* packed = static_cast<bf16*>(scratch);
-        for (int64_t r = 0; r < in.rows; ++r) {
-            round_to_pairs(in.row(r), k, packed + r * packed_stride(k), packed_stride(k));
-        }
-    } else {
-        HWY_DYNAMIC_DISPATCH(matmul_pack)(x.as<const float>(), to_bf16, static_cast<float*>(scratch), packed_stride(k));
-    }
+    pack_rows(x.as<const float>(), 0, to_bf16, pairs, scratch, packed_stride(k));
     const MatmulArgs args{scratch, w.data(), o.data, o.rows, n, k, packed_stride(k), o.stride};
     const int64_t block =
         block_rows(n, k * static_cast<int64_t>(size_of(w.dtype())), parallel_width(), pairs && o.rows > 8);

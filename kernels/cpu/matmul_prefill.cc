@@ -1,5 +1,5 @@
 /// Prefill products, out = x w^T: a blocked multiply of f32 by weights that are widened as they are loaded, or of bf16
-/// by bf16 if the CPU has dot products of pairs.
+/// by bf16 if the CPU has dot products of pairs. Blocks are decoded one panel at a time.
 
 #include "kernels/cpu/bf16_dots.h"
 #include "kernels/cpu/ops.h"
@@ -10,6 +10,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/cpu/blocks-inl.h"
 #include "kernels/cpu/pack-inl.h"
 #include "kernels/cpu/pair_gemm-inl.h"
 // clang-format on
@@ -24,6 +25,13 @@ inline constexpr int64_t kPairDepth = 512;  // for bf16 by bf16
 inline constexpr int64_t kColumnUnit = 64;  // a thread takes whole panels, on every target
 static_assert(kColumnBlock % kColumnUnit == 0);
 static_assert(kRowBlock % 6 == 0, "register tiles have 6 rows");
+
+/// A product with rows of blocks: MatmulArgs::k counts the elements of whole blocks.
+struct BlockPanels {
+    StoredType type;
+    int64_t stride;  // bytes of a row
+    void* decoded;   // [kColumnBlock, depth], this thread's
+};
 
 }  // namespace trireme
 #endif
@@ -89,18 +97,53 @@ struct PanelsOfPairs {
 };
 #endif
 
+/// Rows of weights as they are in memory.
+template <class T>
+struct PlainRows {
+    const MatmulArgs& a;
+
+    /// Rows [n0, n0 + n), columns [k0, k0 + k); `stride` receives elements from row to row.
+    const T* operator()(int64_t n0, int64_t, int64_t k0, int64_t, int64_t& stride) const {
+        stride = a.k;
+        return static_cast<const T*>(a.w) + n0 * a.k + k0;
+    }
+    int64_t unit() const { return 1; }
+};
+
+/// Rows of blocks, decoded; k0 and k are whole blocks.
+template <class T>
+struct DecodedRows {
+    const MatmulArgs& a;
+    const BlockPanels& b;
+
+    const T* operator()(int64_t n0, int64_t n, int64_t k0, int64_t k, int64_t& stride) const {
+        const BlockLayout layout = layout_of(b.type);
+        T* decoded = static_cast<T*>(b.decoded);
+        for (int64_t r = 0; r < n; ++r) {
+            const auto* row = static_cast<const uint8_t*>(a.w) + (n0 + r) * b.stride;
+            decode_blocks(b.type, row + static_cast<size_t>(k0 / layout.elements) * layout.bytes, k, decoded + r * k);
+        }
+        stride = k;
+        return decoded;
+    }
+    int64_t unit() const { return layout_of(b.type).elements; }
+};
+
 /// Computes columns [begin, end) of out, in steps over k of equal depth for any thread count. panels: one column block.
-template <class P>
-void multiply_columns(const MatmulArgs& a, int64_t begin, int64_t end, typename P::Weight* panels) {
-    const auto* w = static_cast<const typename P::Weight*>(a.w);
+template <class P, class Rows>
+void multiply_columns(const MatmulArgs& a, const Rows& weights, int64_t begin, int64_t end,
+                      typename P::Weight* panels) {
     const auto* x = static_cast<const typename P::X*>(a.x);
-    const int64_t steps = (a.k + P::kMostDepth - 1) / P::kMostDepth;
-    const int64_t depth = ((a.k + steps - 1) / steps + P::kDepthUnit - 1) / P::kDepthUnit * P::kDepthUnit;
+    const int64_t unit = std::max(P::kDepthUnit, weights.unit()), most = P::kMostDepth / unit * unit;
+    const int64_t steps = (a.k + most - 1) / most;
+    const int64_t depth = ((a.k + steps - 1) / steps + unit - 1) / unit * unit;
     for (int64_t n0 = begin; n0 < end; n0 += kColumnBlock) {
         const int64_t n = std::min(kColumnBlock, end - n0);
         for (int64_t k0 = 0; k0 < a.k; k0 += depth) {
             const int64_t k = std::min(depth, a.k - k0);
-            P::pack(w + n0 * a.k + k0, a.k, n, k, panels);
+            int64_t apart;
+            const typename P::Weight* rows_of = weights(n0, n, k0, k, apart);
+            P::pack(rows_of, apart, n, k, panels);
             for (int64_t r = 0; r < a.rows; r += kRowBlock) {
                 const int64_t rows = std::min(kRowBlock, a.rows - r);
                 const auto* from = x + r * a.x_stride + k0;
@@ -123,12 +166,27 @@ void multiply_columns(const MatmulArgs& a, int64_t begin, int64_t end, typename 
 
 void multiply_part(const MatmulArgs& a, DType type, bool pairs, int64_t begin, int64_t end, void* panels) {
 #if TRIREME_PAIRS
-    if (pairs) return multiply_columns<PanelsOfPairs>(a, begin, end, static_cast<bf16*>(panels));
+    if (pairs) return multiply_columns<PanelsOfPairs>(a, PlainRows<bf16>{a}, begin, end, static_cast<bf16*>(panels));
 #endif
     (void)pairs;
     with_type(type, [&](auto t) HWY_ATTR {
-        multiply_columns<Panels<decltype(t)>>(a, begin, end, static_cast<decltype(t)*>(panels));
+        using T = decltype(t);
+        multiply_columns<Panels<T>>(a, PlainRows<T>{a}, begin, end, static_cast<T*>(panels));
     });
+}
+
+void multiply_block_part(const MatmulArgs& a, const BlockPanels& b, bool to_bf16, bool pairs, int64_t begin,
+                         int64_t end, void* panels) {
+#if TRIREME_PAIRS
+    if (pairs) {
+        return multiply_columns<PanelsOfPairs>(a, DecodedRows<bf16>{a, b}, begin, end, static_cast<bf16*>(panels));
+    }
+#endif
+    (void)pairs;
+    if (to_bf16) {
+        return multiply_columns<Panels<bf16>>(a, DecodedRows<bf16>{a, b}, begin, end, static_cast<bf16*>(panels));
+    }
+    multiply_columns<Panels<float>>(a, DecodedRows<float>{a, b}, begin, end, static_cast<float*>(panels));
 }
 
 void round_x(const float* from, float* to, int64_t n) {
@@ -143,6 +201,7 @@ HWY_AFTER_NAMESPACE();
 namespace trireme {
 
 HWY_EXPORT(multiply_part);
+HWY_EXPORT(multiply_block_part);
 HWY_EXPORT(round_x);
 
 namespace {
@@ -150,10 +209,60 @@ namespace {
 constexpr int64_t kPanelFloats = kDepth * kColumnBlock;
 static_assert(kPairDepth * kColumnBlock <= 2 * kPanelFloats);
 
+/// Elements of a row of x with the rest of its first and last block.
+int64_t most_k(const KernelLimits& limits) {
+    return limits.max_k + 2 * kMostBlock;
+}
+
+/// Rows of x after `skip` zeros, padded with zeros to `stride`: rounded, in pairs or not, or as they are.
+void copy_rows(const Matrix<const float>& in, int64_t skip, bool to_bf16, bool pairs, void* to, int64_t stride) {
+    for_rows(in.rows, in.cols, [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+            if (pairs) {
+                bf16* row = static_cast<bf16*>(to) + r * stride;
+                std::fill_n(row, skip, bf16());
+                round_to_pairs(in.row(r), in.cols, row + skip, stride - skip);
+                continue;
+            }
+            float* row = static_cast<float*>(to) + r * stride;
+            std::fill_n(row, skip, 0.0F);
+            std::fill_n(row + skip + in.cols, stride - skip - in.cols, 0.0F);
+            if (to_bf16) {
+                HWY_DYNAMIC_DISPATCH(round_x)(in.row(r), row + skip, in.cols);
+            } else {
+                std::copy_n(in.row(r), in.cols, row + skip);
+            }
+        }
+    });
+}
+
 }  // namespace
 
 size_t matmul_prefill_scratch(const KernelLimits& limits, int threads) {
-    return static_cast<size_t>(threads * kPanelFloats + limits.max_rows * limits.max_k) * sizeof(float);
+    return static_cast<size_t>(2 * threads * kPanelFloats + limits.max_rows * most_k(limits)) * sizeof(float);
+}
+
+void matmul_blocks_prefill(const Tensor& out, const Tensor& x, const WeightMatrix& w, const KernelLimits&,
+                           void* scratch) {
+    const Matrix<float> o = out.as<float>();
+    const bool to_bf16 = w.as() == DType::kBF16, pairs = to_bf16 && bf16_dots();
+    float* panels = static_cast<float*>(scratch);
+    float* rows = panels + 2 * parallel_width() * kPanelFloats;
+    int64_t widest = 0, first = 0;
+    for (const WeightRows& part : w.parts()) widest = std::max(widest, w.stored_cols(part.type));
+    copy_rows(x.as<const float>(), w.skip(), to_bf16, pairs, rows, widest);
+    for (const WeightRows& part : w.parts()) {
+        const MatmulArgs args{rows,   part.data, o.data + first, o.rows, part.rows, w.stored_cols(part.type),
+                              widest, o.stride};
+        parallel([&](int thread, int threads) {
+            const Part units = part_of((part.rows + kColumnUnit - 1) / kColumnUnit, thread, threads);
+            float* mine = panels + 2 * thread * kPanelFloats;
+            HWY_DYNAMIC_DISPATCH(multiply_block_part)
+            (args, {part.type, part.stride, mine + kPanelFloats}, to_bf16, pairs, units.begin * kColumnUnit,
+             std::min(units.end * kColumnUnit, part.rows), mine);
+        });
+        first += part.rows;
+    }
 }
 
 void matmul_prefill(const Tensor& out, const Tensor& x, const Tensor& w, void* scratch) {
@@ -165,28 +274,19 @@ void matmul_prefill(const Tensor& out, const Tensor& x, const Tensor& w, void* s
         return;
     }
     float* panels = static_cast<float*>(scratch);
-    float* rounded = panels + parallel_width() * kPanelFloats;
+    float* rounded = panels + 2 * parallel_width() * kPanelFloats;
     MatmulArgs args{in.data, w.data(), o.data, o.rows, n, k, in.stride, o.stride};
     const bool pairs = w.dtype() == DType::kBF16 && bf16_dots();
-    if (pairs) {
+    if (w.dtype() == DType::kBF16) {
         args.x = rounded;
-        args.x_stride = (k + 1) / 2 * 2;
-        for_rows(in.rows, k, [&](int64_t begin, int64_t end) {
-            bf16* to = reinterpret_cast<bf16*>(rounded);
-            for (int64_t r = begin; r < end; ++r) round_to_pairs(in.row(r), k, to + r * args.x_stride, args.x_stride);
-        });
-    } else if (w.dtype() == DType::kBF16) {
-        for_rows(in.rows, k, [&](int64_t begin, int64_t end) {
-            for (int64_t r = begin; r < end; ++r) HWY_DYNAMIC_DISPATCH(round_x)(in.row(r), rounded + r * k, k);
-        });
-        args.x = rounded;
-        args.x_stride = k;
+        args.x_stride = pairs ? (k + 1) / 2 * 2 : k;
+        copy_rows(in, 0, /*to_bf16=*/true, pairs, rounded, args.x_stride);
     }
     parallel([&](int thread, int threads) {
         const Part units = part_of((n + kColumnUnit - 1) / kColumnUnit, thread, threads);
         HWY_DYNAMIC_DISPATCH(multiply_part)
         (args, w.dtype(), pairs, units.begin * kColumnUnit, std::min(units.end * kColumnUnit, n),
-         panels + thread * kPanelFloats);
+         panels + 2 * thread * kPanelFloats);
     });
 }
 

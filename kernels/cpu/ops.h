@@ -13,7 +13,7 @@
 namespace trireme {
 
 /// Bytes of scratch each operation needs within the limits, with `threads` threads.
-size_t matmul_decode_scratch(const KernelLimits& limits);
+size_t matmul_decode_scratch(const KernelLimits& limits, int threads);
 size_t matmul_prefill_scratch(const KernelLimits& limits, int threads);
 size_t attention_decode_scratch(const KernelLimits& limits, int threads);
 size_t attention_prefill_scratch(const KernelLimits& limits, int threads);
@@ -28,6 +28,11 @@ void embed(const Tensor& out, const Tensor& table, const Tensor& ids);
 void rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps);
 void matmul_decode(const Tensor& out, const Tensor& x, const Tensor& w, void* scratch);
 void matmul_prefill(const Tensor& out, const Tensor& x, const Tensor& w, void* scratch);
+void embed_blocks(const Tensor& out, const WeightMatrix& table, const Tensor& ids);
+void matmul_blocks_decode(const Tensor& out, const Tensor& x, const WeightMatrix& w, const KernelLimits& limits,
+                          void* scratch);
+void matmul_blocks_prefill(const Tensor& out, const Tensor& x, const WeightMatrix& w, const KernelLimits& limits,
+                           void* scratch);
 void rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim);
 void kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows);
 void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows, const Tensor& change);

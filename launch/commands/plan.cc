@@ -40,7 +40,7 @@ std::string ranges(const PlanInput& in, const std::vector<bool>& on_chip) {
 WeightType planned_type(const Options& o, std::string_view backend) {
     if (o.dtype) return {*o.dtype, fmt::format("--dtype {}", name_of(*o.dtype))};
     if (!has_weights(o.model)) return {DType::kF16, "the folder has no weights that have a type"};
-    return choose_weight_type(*open_model(o.model), {}, backend);
+    return choose_weight_type(*open_model(o.model), {}, o.activations, backend);
 }
 
 /// The machine that flags describe. With --device-memory it is another machine, whose host memory is unlimited unless
@@ -89,11 +89,10 @@ std::vector<std::string> total_lines(const Plan& plan, int64_t ranks) {
 
 /// The time of a prefill: products and attention of all rows, or the copies of streamed layers to the host.
 std::vector<std::string> prefill_lines(const Options& o, const LlamaConfig& config, const Shard& shard,
-                                       const PlanInput& in, const Plan& plan, const Machine& m, DType weights) {
+                                       const PlanInput& in, const Plan& plan, const Machine& m) {
     if (o.device_tflops == 0) return {"a prefill: give --device-tflops for its time"};
     const auto n = static_cast<double>(in.kv.context), layers = static_cast<double>(config.n_layers);
-    const double products =
-        2 * n * static_cast<double>(in.weight_bytes_per_step) / static_cast<double>(size_of(weights));
+    const double products = 2 * n * static_cast<double>(in.weights_per_step);
     const double attention = 2 * n * n * layers * static_cast<double>(shard.n_heads * config.head_dim);
     const double compute = (products + attention) / o.device_tflops * 1e-12;
     const double copies = m.link_gbps > 0 ? static_cast<double>(plan.kv.host) / m.link_gbps * 1e-9 : 0;
@@ -165,7 +164,7 @@ void run_plan(const Start& start, const RankGroup& rank_group) {
             .k_type = o.cache_type_k, .v_type = o.cache_type_v, .residency = {.ring = o.kv_ring}};
         const EvictionShape eviction =
             eviction_shape(o, config, o.ctx_size == 0 ? config.context : o.ctx_size, /*returns=*/o.side_by_side());
-        const ChainPlan chain(o, config, weights.type, options, backend, threads);
+        const ChainPlan chain(o, config, weights.format, options, backend, threads);
         require_side_by_side(o);
         PlanWish wish = {.context = o.ctx_size == 0 ? config.context : o.ctx_size,
                          .ranks = o.ranks,
@@ -178,7 +177,7 @@ void run_plan(const Start& start, const RankGroup& rank_group) {
             with.sequences = w.texts;
             if (w.texts > 1 && !eviction.evicts()) with.common = common_tokens(o.prefill, w.context);
             const Shard shard = largest_shard(config, static_cast<int>(w.ranks));
-            PlanInput in = plan_input(config, shard, weights.type, with, backend, threads, w.on_chip);
+            PlanInput in = plan_input(config, shard, weights.format, with, backend, threads, w.on_chip);
             plan_evicting(in, config, shard, eviction, backend, threads);
             plan_proposing(in, config, shard, chain.heavy(), backend, threads);
             in.retrieval = w.retrieval;
@@ -195,8 +194,8 @@ void run_plan(const Start& start, const RankGroup& rank_group) {
         if (m.device_gbps == 0) m.device_gbps = chain.measured_gbps(in);
         const Plan plan = make_plan(in, m);
         std::string text = fmt::format("{} tokens, {} rank{}, {} weights ({}), {}/{} keys and values: each rank\n",
-                                       wish.context, o.ranks, o.ranks == 1 ? "" : "s", name_of(weights.type),
-                                       weights.reason, name_of(o.cache_type_k), name_of(o.cache_type_v));
+                                       wish.context, o.ranks, o.ranks == 1 ? "" : "s", weights.name(), weights.reason,
+                                       name_of(o.cache_type_k), name_of(o.cache_type_v));
         if (o.side_by_side()) {
             text += fmt::format("{} parallel sequences that share {} tokens\n", wish.texts, in.kv.common);
         }
@@ -213,12 +212,12 @@ void run_plan(const Start& start, const RankGroup& rank_group) {
             return chain.for_rows(of, shard, m, std::min(wish.texts, kMaxRows), of.kv.context);
         };
         add(total_lines(plan, o.ranks));
-        add(prefill_lines(o, config, shard, in, plan, m, weights.type));
+        add(prefill_lines(o, config, shard, in, plan, m));
         add(times(in, plan, a_step(in), eviction));
         const auto plain_input = [&](int64_t on_chip) {
             LevelOptions with = options;
             with.context = wish.context;
-            return plan_input(config, shard, weights.type, with, backend, threads, on_chip);
+            return plan_input(config, shard, weights.format, with, backend, threads, on_chip);
         };
         add(chain.round_lines(in, shard, plan, m, plain_steps(o, plain_input, m, a_step)));
         if (!plan.fits(m)) {

@@ -12,8 +12,8 @@
 
 namespace trireme {
 
-ChainPlan::ChainPlan(const Options& o, const LlamaConfig& config, DType weights, const LevelOptions& level,
-                     std::string_view backend, int threads)
+ChainPlan::ChainPlan(const Options& o, const LlamaConfig& config, const WeightFormat& weights,
+                     const LevelOptions& level, std::string_view backend, int threads)
     : options_(o), config_(config), weights_(weights), backend_(backend), threads_(threads), level_(level) {
     if (o.spec.has(Part::kRetrieval)) retrieval_ = retrieval_shape(o, /*comes_back=*/o.side_by_side());
     const int64_t context = o.ctx_size == 0 ? config.context : o.ctx_size;
@@ -33,7 +33,7 @@ MemoryBytes ChainPlan::proposing(const LevelOptions& level, const Shard& shard, 
     const PartModels models = {.target = config_,
                                .shard = shard,
                                .draft = draft_ ? &*draft_ : nullptr,
-                               .draft_type = weights_,
+                               .draft_weights = weights_,
                                .level = level,
                                .backend = backend_,
                                .threads = threads_,
@@ -78,7 +78,7 @@ Machine ChainPlan::for_rows(const PlanInput& in, const Shard& shard, const Machi
     Machine m = machine;
     const auto n = static_cast<double>(rows), layers = static_cast<double>(config_.n_layers);
     if (o.device_tflops > 0 && m.device_gbps > 0) {
-        const double weights = static_cast<double>(in.weight_bytes_per_step) / static_cast<double>(size_of(weights_));
+        const auto weights = static_cast<double>(in.weights_per_step);
         const double attended =
             layers * static_cast<double>(shard.n_heads * config_.head_dim) * static_cast<double>(length);
         const double ms = n * (2 * weights + 4 * attended) / o.device_tflops * 1e-9;

@@ -19,7 +19,7 @@ class ChainPlan {
     /// `backend` with `threads` threads. `level`: options of the model's own level. `options` and `config` must outlive
     /// the object. Errors: Exit::kUsage if --model-draft is missing, or if the number of rates of --accept-rate is not
     /// that of the verifying levels; as retrieval_shape, proposing_shape, open_config and read_spec_costs.
-    ChainPlan(const Options& options, const LlamaConfig& config, DType weights, const LevelOptions& level,
+    ChainPlan(const Options& options, const LlamaConfig& config, const WeightFormat& weights, const LevelOptions& level,
               std::string_view backend, int threads);
 
     /// The retrieval shape; its budget is 0 if the chain does not retrieve.
@@ -53,7 +53,7 @@ class ChainPlan {
 
     const Options& options_;
     const LlamaConfig& config_;
-    DType weights_;
+    WeightFormat weights_;
     std::string_view backend_;
     int threads_;
     LevelOptions level_;

@@ -50,12 +50,23 @@ FlagGroup precision_flags() {
              kShaped | kConvert,
              "auto|f32|f16|bf16",
              "type of the weights in memory, or that convert writes; auto: the checkpoint's; quantised "
-             "files: f16, or bf16 where that is faster",
+             "weights keep their blocks on a CPU, and are f16 on a GPU; convert: f16",
              [](O& o, const S& s) {
                  const size_t i = s.one_of({"auto", "f16", "bf16", "f32"});
                  o.dtype = i == 0 ? std::nullopt : std::optional<DType>(kTypes[i - 1]);
              },
              [](const O& o) { return std::string(o.dtype ? name_of(*o.dtype) : "auto"); }},
+            {"activations",
+             {"--activations"},
+             kShaped,
+             "auto|bf16|f32",
+             "quantised weights on a CPU: products round activations and decoded weights to this type; f32: "
+             "exact values; auto: bf16 on CPUs with bf16 dot products, else f32",
+             [](O& o, const S& s) {
+                 const size_t i = s.one_of({"auto", "bf16", "f32"});
+                 o.activations = i == 0 ? std::nullopt : std::optional<DType>(kTypes[i]);
+             },
+             [](const O& o) { return std::string(o.activations ? name_of(*o.activations) : "auto"); }},
             {"cache-type-k",
              {"-ctk", "--cache-type-k"},
              kShaped,

@@ -46,7 +46,10 @@ Checkpoint open_checkpoint(Command command, const Options& o, std::string_view b
     c.source = with_layer_map(open_model(o.model), o.layer_map, o.wide_window ? 1 : 0);
     c.tokenizer = open_tokenizer(command, o);
     c.eos = ends_of_text(c.config(), c.tokenizer.get());
-    c.weight_type = choose_weight_type(*c.source, o.dtype, backend);
+    c.weight_type = choose_weight_type(*c.source, o.dtype, o.activations, backend);
+    if (o.activations && !c.weight_type.format.has_blocks()) {
+        log::warn("--activations has no effect here: it is for quantised weights on a CPU, without --dtype");
+    }
     c.backend = backend;
     return c;
 }

@@ -71,7 +71,7 @@ DraftModel::DraftModel(const Options& o, const Checkpoint& target, Part what)
     : options_{.k_type = o.cache_type_k, .v_type = o.cache_type_v, .graphs = o.graphs},
       source_(padded(open_draft(o, what), o, target)),
       config_(source_ ? source_->config() : target.config()),
-      type_(source_ ? choose_weight_type(*source_, {}, target.backend) : target.weight_type),
+      type_(source_ ? choose_weight_type(*source_, {}, o.activations, target.backend) : target.weight_type),
       window_(o.draft_window),
       ctx_size_(o.ctx_size) {
     options_.name = name_of(what).data();
@@ -81,7 +81,7 @@ void DraftModel::load(Device& device, const Weights& target, Comm& comm, int64_t
     options_.context = window_ + context;
     if (source_) {
         weights_ =
-            std::make_unique<Weights>(device, *source_, make_shard(config_, 0, 1), type_.type, Progress{}, ctx_size_);
+            std::make_unique<Weights>(device, *source_, make_shard(config_, 0, 1), type_.format, Progress{}, ctx_size_);
     }
     options_.cache = window_cache((source_ ? *weights_ : target).config(), window_);
     for (int64_t slot = 0; slot < slots; ++slot) {

@@ -81,7 +81,7 @@ void Engine::load(const Start& start, const RankGroup& rank_group, int64_t conte
     const bool scores_text = *start.call.command == Command::kScore && !o.scores_pairs();
     if (scores_text && eviction_.chunk == 0) eviction_.chunk = 1;  // one token at a time
     residency_ =
-        choose_residency(o, config, type.type, options, device(), threads_, rank_group, eviction_, proposing_.get());
+        choose_residency(o, config, type.format, options, device(), threads_, rank_group, eviction_, proposing_.get());
     options.residency.on_chip = residency_.plan.on_chip;
     options.residency.frames = residency_.plan.frames;
     options.residency.hidden_on_host = residency_.plan.hidden_on_host;
@@ -90,7 +90,7 @@ void Engine::load(const Start& start, const RankGroup& rank_group, int64_t conte
             ProgressMeter progress("load", "bytes", stderr_progress(rank_group.first() && !o.no_progress));
             weights_ =
                 std::make_unique<Weights>(device(), *checkpoint_.source, make_shard(config, comm.rank(), comm.size()),
-                                          type.type, std::ref(progress), longest_context_);
+                                          type.format, std::ref(progress), longest_context_);
         }
         if (eviction_.evicts()) options.cache = evicting_cache(weights_->config(), weights_->shard(), eviction_, comm);
         model_ = std::make_unique<Level>(device(), comm, *weights_, options);
@@ -100,7 +100,7 @@ void Engine::load(const Start& start, const RankGroup& rank_group, int64_t conte
     // Logged only now, so that a run that cannot start prints the reason alone.
     if (first && !device_.line.empty()) log::info("{}", device_.line);
     if (first && comm.size() > 1 && !device_comm_) log::info("ranks add through {}", comm.name());
-    if (first) log::info("weights {}: {}", name_of(type.type), type.reason);
+    if (first) log::info("weights {}: {}", type.name(), type.reason);
     if (const RopeConfig& r = config.rope; first && r.scaling == RopeScaling::kLongrope) {
         log::info("longrope: {} factors, for a context of {} (-c; original: {})",
                   longest_context_ > r.original_context ? "long" : "short", longest_context_, r.original_context);
@@ -133,7 +133,7 @@ int64_t Engine::most_side_by_side(const Start& start, const RankGroup& rank_grou
         proposing_->unload();
         proposing_->want(chains_of(command, o), prompt_tokens);
     });
-    return most_texts(o, checkpoint_.config(), checkpoint_.weight_type.type, options, *device_.device, threads_,
+    return most_texts(o, checkpoint_.config(), checkpoint_.weight_type.format, options, *device_.device, threads_,
                       rank_group, at_most, eviction, proposing_.get());
 }
 

@@ -33,7 +33,7 @@ MemoryBytes part_memory(Part part, const PartModels& m, int64_t held, int64_t sl
         case Part::kDraft: {
             const Shard whole = make_shard(*m.draft, 0, 1);
             MemoryBytes all = slots * window_memory(*m.draft, whole, m, held);
-            all.device += Weights::bytes_for(*m.draft, whole, m.draft_type);
+            all.device += Weights::bytes_for(*m.draft, whole, m.draft_weights);
             return all;
         }
         case Part::kWindow:

@@ -14,8 +14,8 @@ struct PartModels {
     const LlamaConfig& target;
     const Shard& shard;                  // the target's, on this rank
     const LlamaConfig* draft = nullptr;  // the draft model, whole on every rank; null: no part has one
-    DType draft_type = DType::kF32;      // of its weights
-    const LevelOptions& level;           // types of keys and values; the context, for levels that attend a set
+    WeightFormat draft_weights = DType::kF32;
+    const LevelOptions& level;  // types of keys and values; the context, for levels that attend a set
     std::string_view backend;
     int threads = 1;
     int64_t draft_window = 0;  // tokens that draft and window see

@@ -32,7 +32,7 @@ int most_threads(int mine, const RankGroup& rank_group) {
 }
 
 /// The plan's input for a run with these options of the model's level; `on_chip`: as PlanInput::on_chip.
-PlanInput input_of(int64_t on_chip, const LlamaConfig& config, DType weights, const LevelOptions& options,
+PlanInput input_of(int64_t on_chip, const LlamaConfig& config, const WeightFormat& weights, const LevelOptions& options,
                    const Device& device, int scratches, const RankGroup& rank_group, const EvictionShape& eviction,
                    const SpecLevels* proposing) {
     const int ranks = rank_group.comm().size();
@@ -121,7 +121,7 @@ void check_link(const Options& o) {
             o.link.us);
 }
 
-ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
+ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, const WeightFormat& weights,
                                  const LevelOptions& options, const Device& device, int threads,
                                  const RankGroup& rank_group, const EvictionShape& eviction,
                                  const SpecLevels* proposing) {
@@ -153,9 +153,9 @@ ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DT
     return choice;
 }
 
-int64_t most_texts(const Options& o, const LlamaConfig& config, DType weights, const LevelOptions& options,
-                   const Device& device, int threads, const RankGroup& rank_group, int64_t at_most,
-                   const EvictionShape& eviction, const SpecLevels* proposing) {
+int64_t most_texts(const Options& o, const LlamaConfig& config, const WeightFormat& weights,
+                   const LevelOptions& options, const Device& device, int threads, const RankGroup& rank_group,
+                   int64_t at_most, const EvictionShape& eviction, const SpecLevels* proposing) {
     const Machine m = least_machine(own_machine(o, device), rank_group);
     const int scratches = most_threads(threads, rank_group);
     const auto with_texts = [&](int64_t texts) {

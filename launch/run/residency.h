@@ -44,7 +44,7 @@ void check_link(const Options& o);
 /// whose residency only `ring` and `span_bytes` are read. The levels of `proposing` (null: none) are on the device;
 /// with an evicting policy (`eviction`) all KV is. All ranks return, or all throw: refuse_plan()'s error if nothing
 /// fits; Exit::kConfig for more layers than there are, or for --link-gbps on a GPU. Makes control calls.
-ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, DType weights,
+ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, const WeightFormat& weights,
                                  const LevelOptions& options, const Device& device, int threads,
                                  const RankGroup& rank_group, const EvictionShape& eviction,
                                  const SpecLevels* proposing = nullptr);
@@ -62,8 +62,8 @@ constexpr int64_t layers_beside_texts(int64_t asked) {
 
 /// The most parallel sequences (--parallel auto), up to `at_most`, that fit in memory; 0: not even one. Arguments as
 /// for choose_residency(); ignores options.sequences. The result is the same on every rank. Makes control calls.
-int64_t most_texts(const Options& o, const LlamaConfig& config, DType weights, const LevelOptions& options,
-                   const Device& device, int threads, const RankGroup& rank_group, int64_t at_most,
-                   const EvictionShape& eviction, const SpecLevels* proposing = nullptr);
+int64_t most_texts(const Options& o, const LlamaConfig& config, const WeightFormat& weights,
+                   const LevelOptions& options, const Device& device, int threads, const RankGroup& rank_group,
+                   int64_t at_most, const EvictionShape& eviction, const SpecLevels* proposing = nullptr);
 
 }  // namespace trireme

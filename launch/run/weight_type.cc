@@ -24,14 +24,17 @@ StoredType main_type(const WeightSource& source) {
 
 }  // namespace
 
-WeightType choose_weight_type(const WeightSource& source, std::optional<DType> asked, std::string_view backend) {
+WeightType choose_weight_type(const WeightSource& source, std::optional<DType> asked, std::optional<DType> activations,
+                              std::string_view backend) {
     const StoredType stored = main_type(source);
     const std::string checkpoint = fmt::format("the checkpoint is {}", name_of(stored));
     if (asked) return {*asked, fmt::format("--dtype {}, {}", name_of(*asked), checkpoint)};
     const bool bf16 = multiplies_bf16_faster(backend);
     if (is_quantised(stored)) {
-        if (!bf16) return {DType::kF16, checkpoint};
-        return {DType::kBF16, checkpoint + "; bf16 is the faster type here"};
+        if (!multiplies_blocks(backend)) return {DType::kF16, checkpoint + "; a GPU requires plain weights"};
+        const DType as = activations.value_or(bf16 ? DType::kBF16 : DType::kF32);
+        return {WeightFormat(source, as),
+                fmt::format("{}; products in {}{}", checkpoint, name_of(as), activations ? " (--activations)" : "")};
     }
     const DType own = source.natural_dtype();
     if (own != DType::kF16 || !bf16) return {own, checkpoint};

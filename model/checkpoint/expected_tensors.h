@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "model/checkpoint/config.h"
-#include "model/files/stored_type.h"
 #include "runtime/index.h"
+#include "runtime/stored_type.h"
 #include "runtime/tensor.h"
 
 namespace trireme {
@@ -44,7 +44,7 @@ class NaturalType {
     DType get() const;
 
   private:
-    int64_t elements_[static_cast<size_t>(StoredType::kQ6_K) + 1] = {};
+    int64_t elements_[kStoredTypes] = {};
 };
 
 }  // namespace trireme

@@ -46,6 +46,10 @@ class FileModel : public WeightSource {
     void do_read(size_t tensor, int64_t row0, int64_t col0, const HostTensor& out) const override {
         read_slice(stored_[tensor], tensors_[tensor].name, row0, col0, out);
     }
+    void do_read_blocks(size_t tensor, int64_t row0, int64_t rows, int64_t col0,
+                        std::span<std::byte> out) const override {
+        read_block_rows(stored_[tensor], tensors_[tensor].name, row0, rows, col0, out);
+    }
     int64_t do_rows_together(size_t tensor) const override {  // the rows of a head, if they are stored as pairs
         return std::max<int64_t>(1, stored_[tensor].paired_rows);
     }

@@ -33,6 +33,10 @@ class MappedModel final : public WeightSource {
     void do_read(size_t tensor, int64_t row0, int64_t col0, const HostTensor& out) const override {
         model_->read(tensors_[tensor].name, row0, col0, out);
     }
+    void do_read_blocks(size_t tensor, int64_t row0, int64_t rows, int64_t col0,
+                        std::span<std::byte> out) const override {
+        model_->read_blocks(tensors_[tensor].name, row0, rows, col0, out);
+    }
     int64_t do_rows_together(size_t tensor) const override { return model_->rows_together(tensors_[tensor].name); }
 
     std::unique_ptr<WeightSource> model_;

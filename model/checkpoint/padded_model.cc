@@ -29,6 +29,18 @@ class PaddedModel final : public WeightSource {
         if (there > 0) model_->read(name, row0, col0, out.first_rows(there));
         for (int64_t row = there; row < rows; ++row) model_->read(name, 0, col0, out.slice_rows(row, 1));
     }
+    void do_read_blocks(size_t tensor, int64_t row0, int64_t rows, int64_t col0,
+                        std::span<std::byte> out) const override {
+        const std::string& name = tensors_[tensor].name;
+        const int64_t all = by_token_[tensor] ? model_->config().vocab : row0 + rows;
+        const int64_t there = std::clamp<int64_t>(all - row0, 0, rows);
+        const size_t row_bytes = rows == 0 ? 0 : out.size() / static_cast<size_t>(rows);
+        const size_t split = static_cast<size_t>(there) * row_bytes;
+        if (there > 0) model_->read_blocks(name, row0, there, col0, out.first(split));
+        for (size_t at = split; at < out.size(); at += row_bytes) {
+            model_->read_blocks(name, 0, 1, col0, out.subspan(at, row_bytes));
+        }
+    }
     int64_t do_rows_together(size_t tensor) const override { return model_->rows_together(tensors_[tensor].name); }
 
     std::unique_ptr<WeightSource> model_;

@@ -32,6 +32,18 @@ void WeightSource::read(std::string_view name, int64_t row0, int64_t col0, const
     do_read(i, row0, col0, out);
 }
 
+void WeightSource::read_blocks(std::string_view name, int64_t row0, int64_t rows, int64_t col0,
+                               std::span<std::byte> out) const {
+    const size_t i = index_of(name);
+    check(tensors_[i].shape.rank() == 2 && is_quantised(tensors_[i].type), "tensor '{}' {} of {} read in blocks", name,
+          tensors_[i].shape, name_of(tensors_[i].type));
+    do_read_blocks(i, row0, rows, col0, out);
+}
+
+void WeightSource::do_read_blocks(size_t tensor, int64_t, int64_t, int64_t, std::span<std::byte>) const {
+    fail(Exit::kInternal, "tensor '{}': this checkpoint has no blocks", tensors_[tensor].name);
+}
+
 int64_t WeightSource::rows_together(std::string_view name) const {
     return do_rows_together(index_of(name));
 }

@@ -5,12 +5,13 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "model/checkpoint/config.h"
-#include "model/files/stored_type.h"
+#include "runtime/stored_type.h"
 #include "runtime/tensor.h"
 
 namespace trireme {
@@ -40,6 +41,10 @@ class WeightSource {
     /// Errors: Exit::kData (a NaN or infinity: tensor, first index), kConfig (a value too large for f16),
     /// kIo (a read failed, or the file is not the one that was opened).
     void read(std::string_view name, int64_t row0, int64_t col0, const HostTensor& out) const;
+    /// Fills `out` with rows [row0, row0 + rows) of a matrix of a quantised type: of each row the blocks from the one
+    /// that has column col0 on, as many as fill out.size() / rows bytes. Rows are in the order of read(). Errors: as
+    /// read().
+    void read_blocks(std::string_view name, int64_t row0, int64_t rows, int64_t col0, std::span<std::byte> out) const;
     /// Returns n: rows [i n, (i + 1) n) of a tensor are always read together. Reading a tensor in parts that end there
     /// reads no row twice.
     int64_t rows_together(std::string_view name) const;
@@ -47,6 +52,9 @@ class WeightSource {
   protected:
     /// `tensor` indexes tensors(); `out` has its number of dimensions. Does all else that read() promises.
     virtual void do_read(size_t tensor, int64_t row0, int64_t col0, const HostTensor& out) const = 0;
+    /// Errors: Exit::kInternal in a source without quantised types.
+    virtual void do_read_blocks(size_t tensor, int64_t row0, int64_t rows, int64_t col0,
+                                std::span<std::byte> out) const;
     virtual int64_t do_rows_together(size_t) const { return 1; }
 
     void add_tensor(TensorInfo info);

@@ -1,6 +1,8 @@
 #include "model/files/dequantise.h"
 
+#include <bit>
 #include <cstring>
+#include <initializer_list>
 
 #include "runtime/error.h"
 
@@ -50,6 +52,73 @@ void small_block(const std::byte* b, float* out) {
 void q8_0(const std::byte* b, float* out) {
     const float d = half_at(b);
     for (size_t j = 0; j < 32; ++j) out[j] = i8(b + 2 + j) * d;
+}
+
+// Values of 4-bit codes: IQ4_NL and IQ4_XS; MXFP4's e2m1, doubled.
+constexpr float kUneven[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+constexpr float kE2m1[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+/// Decodes 16 bytes to 32 elements: the low halves, then the high ones.
+void codes(const std::byte* q, const float (&values)[16], float scale, float* out) {
+    for (size_t j = 0; j < 16; ++j) {
+        out[j] = scale * values[u8(q + j) & 15];
+        out[j + 16] = scale * values[u8(q + j) >> 4];
+    }
+}
+
+void iq4_nl(const std::byte* b, float* out) {
+    codes(b + 2, kUneven, half_at(b), out);
+}
+
+// [e][16 bytes]: the scale is 2^(e - 127), an e8m0 number; halved here, since the values are doubled.
+void mxfp4(const std::byte* b, float* out) {
+    const auto e = uint32_t{u8(b)};
+    codes(b + 1, kE2m1, std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23), out);
+}
+
+// Blocks of 256 in 16 groups of 16: [16 bytes: scale and minimum, four bits each][64 bytes][d][dmin]. 32 bytes hold
+// eight groups: two bits of group 2r + h are bits 2r of its half h of the bytes.
+void q2_k(const std::byte* b, float* out) {
+    const float d = half_at(b + 80), dmin = half_at(b + 82);
+    for (size_t g = 0; g < 16; ++g) {
+        const float scale = d * static_cast<float>(u8(b + g) & 15), min = dmin * static_cast<float>(u8(b + g) >> 4);
+        const std::byte* q = b + 16 + g / 8 * 32 + g % 2 * 16;
+        const int shift = static_cast<int>(g / 2 % 4 * 2);
+        for (size_t l = 0; l < 16; ++l) {
+            out[g * 16 + l] = scale * static_cast<float>((u8(q + l) >> shift) & 3) - min;
+        }
+    }
+}
+
+// Blocks of 256 in 16 groups of 16: [32 bytes of third bits][64 bytes as in Q2_K][12 bytes of scales][d]. Bit r of byte
+// l is set if 4 is NOT subtracted from element l of run r of 32. Scales have six bits minus 32: the low four of group
+// g are in byte g % 8, the upper two in bits 2 (g / 4) of byte 8 + g % 4.
+void q3_k(const std::byte* b, float* out) {
+    const float d = half_at(b + 108);
+    const std::byte* scales = b + 96;
+    for (size_t g = 0; g < 16; ++g) {
+        const int low = g < 8 ? u8(scales + g) & 15 : u8(scales + g - 8) >> 4;
+        const int high = (u8(scales + 8 + g % 4) >> (g / 4 * 2)) & 3;
+        const float scale = d * static_cast<float>((low | high << 4) - 32);
+        const std::byte *q = b + 32 + g / 8 * 32 + g % 2 * 16, *third = b + g % 2 * 16;
+        const int shift = static_cast<int>(g / 2 % 4 * 2);
+        for (size_t l = 0; l < 16; ++l) {
+            const int v = ((u8(q + l) >> shift) & 3) - ((u8(third + l) >> (g / 2)) & 1 ? 0 : 4);
+            out[g * 16 + l] = scale * static_cast<float>(v);
+        }
+    }
+}
+
+// Blocks of 256 in 8 groups of 32: [d][16 bits of upper scale bits][4 bytes of lower ones][128 bytes of codes]. Scales
+// have six bits minus 32.
+void iq4_xs(const std::byte* b, float* out) {
+    const float d = half_at(b);
+    const uint32_t high = static_cast<uint32_t>(u8(b + 2)) | static_cast<uint32_t>(u8(b + 3)) << 8;
+    for (size_t g = 0; g < 8; ++g) {
+        const int low = g % 2 == 0 ? u8(b + 4 + g / 2) & 15 : u8(b + 4 + g / 2) >> 4;
+        const int scale = (low | static_cast<int>((high >> (2 * g)) & 3u) << 4) - 32;
+        codes(b + 8 + g * 16, kUneven, d * static_cast<float>(scale), out + g * 32);
+    }
 }
 
 /// Scale and minimum of group `g` of 8, six bits each, packed in 12 bytes: groups 0..3 lie in the low bits of bytes g
@@ -125,6 +194,16 @@ void dequantise(StoredType type, const std::byte* blocks, int64_t n, float* out)
             return all(small_block<true, true>);
         case StoredType::kQ8_0:
             return all(q8_0);
+        case StoredType::kIQ4_NL:
+            return all(iq4_nl);
+        case StoredType::kMXFP4:
+            return all(mxfp4);
+        case StoredType::kQ2_K:
+            return all(q2_k);
+        case StoredType::kQ3_K:
+            return all(q3_k);
+        case StoredType::kIQ4_XS:
+            return all(iq4_xs);
         case StoredType::kQ4_K:
             return all(k_block<false>);
         case StoredType::kQ5_K:
@@ -137,6 +216,50 @@ void dequantise(StoredType type, const std::byte* blocks, int64_t n, float* out)
             break;
     }
     fail(Exit::kInternal, "dequantise: {} has no blocks", name_of(type));
+}
+
+bool finite_scales(StoredType type, const std::byte* blocks, int64_t n) {
+    const BlockLayout layout = layout_of(type);
+    const std::byte* end = blocks + static_cast<size_t>(n / layout.elements) * layout.bytes;
+    const auto all = [&](std::initializer_list<size_t> halves) {
+        for (const std::byte* b = blocks; b < end; b += layout.bytes) {
+            for (const size_t at : halves) {
+                uint16_t bits = 0;
+                std::memcpy(&bits, b + at, 2);
+                if ((bits & 0x7c00u) == 0x7c00u) return false;
+            }
+        }
+        return true;
+    };
+    switch (type) {
+        case StoredType::kQ4_0:
+        case StoredType::kQ5_0:
+        case StoredType::kQ8_0:
+        case StoredType::kIQ4_NL:
+        case StoredType::kIQ4_XS:
+            return all({0});
+        case StoredType::kQ4_1:
+        case StoredType::kQ5_1:
+        case StoredType::kQ4_K:
+        case StoredType::kQ5_K:
+            return all({0, 2});
+        case StoredType::kQ2_K:
+            return all({80, 82});
+        case StoredType::kQ3_K:
+            return all({108});
+        case StoredType::kQ6_K:
+            return all({208});
+        case StoredType::kMXFP4:
+            for (const std::byte* b = blocks; b < end; b += layout.bytes) {
+                if (u8(b) >= 250) return false;
+            }
+            return true;
+        case StoredType::kF32:
+        case StoredType::kF16:
+        case StoredType::kBF16:
+            break;
+    }
+    fail(Exit::kInternal, "finite_scales: {} has no blocks", name_of(type));
 }
 
 }  // namespace trireme

@@ -4,12 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "model/files/stored_type.h"
+#include "runtime/stored_type.h"
 
 namespace trireme {
 
 /// Decodes `n` elements (whole blocks of layout_of(type)) from `blocks` to `out`. Products and sums are f32, in the
 /// order that the formats define: d * scale * q, then - dmin * min. A NaN or infinite scale shows in the values.
 void dequantise(StoredType type, const std::byte* blocks, int64_t n, float* out);
+
+/// Whether the scales of these blocks are finite, and so all values. False also for MXFP4 scales that are so large that
+/// some values would not be.
+bool finite_scales(StoredType type, const std::byte* blocks, int64_t n);
 
 }  // namespace trireme

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "model/files/byte_source.h"
-#include "model/files/stored_type.h"
+#include "runtime/stored_type.h"
 
 namespace trireme {
 

@@ -57,6 +57,32 @@ class SliceReader {
         m_.source->check_unchanged();
     }
 
+    /// The rows' blocks as they are.
+    void read_blocks(std::byte* out) {
+        if (whole_rows() && m_.paired_rows == 0) {
+            m_.source->read(at(row0_), std::span(out, static_cast<size_t>(rows_) * run_bytes()));
+        } else {
+            for (int64_t r = 0; r < rows_;) {
+                const Span span = next_rows(row0_ + r);
+                fetch(span);
+                for (int64_t i = 0; i < span.rows; ++i, ++r) {
+                    const int64_t stored = stored_row(row0_ + r, m_.paired_rows) - span.stored;
+                    std::memcpy(out + static_cast<size_t>(r) * run_bytes(),
+                                span_.data() + static_cast<size_t>(stored) * run_bytes(), run_bytes());
+                }
+            }
+        }
+        for (int64_t r = 0; r < rows_; ++r) {
+            const std::byte* run = out + static_cast<size_t>(r) * run_bytes();
+            if (finite_scales(m_.type, run, blocks_ * layout_.elements)) continue;
+            values_.resize(static_cast<size_t>(blocks_ * layout_.elements));
+            dequantise(m_.type, run, blocks_ * layout_.elements, values_.data());
+            scan(DType::kF32, values_.data(), blocks_ * layout_.elements,
+                 (row0_ + r) * m_.cols + first_block_ * layout_.elements);
+        }
+        m_.source->check_unchanged();
+    }
+
   private:
     /// `rows` requested rows, which are among `stored_rows` rows of the file from `stored` on.
     struct Span {
@@ -135,6 +161,20 @@ void read_slice(const StoredMatrix& m, std::string_view name, int64_t row0, int6
     if (rows == 0 || cols == 0) return;
     const auto stride = static_cast<size_t>(vector ? cols : out.stride()) * size_of(out.dtype());
     SliceReader(m, name, row0, col0, rows, cols, out.dtype()).read(static_cast<std::byte*>(out.data()), stride);
+}
+
+void read_block_rows(const StoredMatrix& m, std::string_view name, int64_t row0, int64_t rows, int64_t col0,
+                     std::span<std::byte> out) {
+    const BlockLayout layout = layout_of(m.type);
+    if (rows == 0) return;
+    const int64_t blocks = static_cast<int64_t>(out.size() / static_cast<size_t>(rows) / layout.bytes);
+    const int64_t first = col0 / layout.elements * layout.elements, cols = blocks * layout.elements;
+    check(is_quantised(m.type) && out.size() == static_cast<size_t>(rows * blocks) * layout.bytes && row0 >= 0 &&
+              row0 + rows <= m.rows && first >= 0 && first + cols <= m.cols,
+          "tensor '{}' of {} x {}: {} bytes for blocks of rows [{}, {}) from column {}", name, m.rows, m.cols,
+          out.size(), row0, row0 + rows, col0);
+    if (blocks == 0) return;
+    SliceReader(m, name, row0, first, rows, cols, DType::kF32).read_blocks(out.data());
 }
 
 }  // namespace trireme

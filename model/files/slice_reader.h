@@ -1,11 +1,13 @@
 #pragma once
 /// Reader of rows and columns of a stored matrix: it decodes them, checks them for NaN and converts them.
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "model/files/byte_source.h"
-#include "model/files/stored_type.h"
+#include "runtime/stored_type.h"
 #include "runtime/tensor.h"
 
 namespace trireme {
@@ -25,5 +27,10 @@ struct StoredMatrix {
 /// Fills `out` (f32, f16, bf16) with rows from row0 and columns from col0; any columns, also inside a block of a
 /// quantised type. `name` is the tensor's in messages. Errors: as WeightSource::read.
 void read_slice(const StoredMatrix& matrix, std::string_view name, int64_t row0, int64_t col0, const HostTensor& out);
+
+/// Fills `out` with rows [row0, row0 + rows) of a matrix of a quantised type: of each row the blocks from the one that
+/// has column col0 on, as many as fill out.size() / rows bytes. Errors: as WeightSource::read.
+void read_block_rows(const StoredMatrix& matrix, std::string_view name, int64_t row0, int64_t rows, int64_t col0,
+                     std::span<std::byte> out);
 
 }  // namespace trireme

@@ -26,6 +26,7 @@ struct PlanInput {
     size_t span_bytes = size_t{2} << 20;
     size_t weight_bytes = 0;           // on the device
     size_t weight_bytes_per_step = 0;  // weights that a decode step reads
+    size_t weights_per_step = 0;       // the number of these weights
     MemoryBytes work = {};             // activations, scratch, tables; independent of the residency
     size_t prefill_work_bytes = 0;     // the part of work.device that only a prefill uses
     bool by_layers = false;            // prefill layer by layer even if no layer is streamed

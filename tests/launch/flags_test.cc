@@ -44,6 +44,7 @@ const std::map<std::string, std::string> kExamples = {
     {"top-p", "0.5"},
     {"min-p", "0.125"},
     {"dtype", "bf16"},
+    {"activations", "f32"},
     {"cache-type-k", "f32"},
     {"cache-type-v", "bf16"},
     {"kv-cache-dtype", "f32"},

@@ -12,27 +12,33 @@ std::unique_ptr<WeightSource> open(const std::string& name) {
 }
 
 TEST(WeightType, IsTheCheckpointsForPlainTypes) {
-    EXPECT_EQ(choose_weight_type(*open("gguf/f32.gguf"), {}, "cpu").type, DType::kF32);
-    EXPECT_EQ(choose_weight_type(*open("gguf/bf16.gguf"), {}, "cpu").type, DType::kBF16);
-    EXPECT_EQ(choose_weight_type(*open("models/kjv-target"), {}, "cpu").type, DType::kF16);
+    EXPECT_EQ(choose_weight_type(*open("gguf/f32.gguf"), {}, {}, "cpu").type(), DType::kF32);
+    EXPECT_EQ(choose_weight_type(*open("gguf/bf16.gguf"), {}, {}, "cpu").type(), DType::kBF16);
+    EXPECT_EQ(choose_weight_type(*open("models/kjv-target"), {}, {}, "cpu").type(), DType::kF16);
 }
 
-// The faster one of the two 16-bit types; if they are equally fast, the one with more bits of mantissa.
-TEST(WeightType, IsTheFasterOneOfSixteenBitsForQuantisedTypes) {
+TEST(WeightType, OfQuantisedTypesAreTheirBlocksOnACpu) {
+    const auto source = open("gguf/q4_1.gguf");
+    const std::string embedding = "model.embed_tokens.weight", norm = "model.norm.weight";
     for (const bool dots : {false, true}) {
         allow_bf16_dots(dots);  // the second time, the CPU decides
-        const WeightType chosen = choose_weight_type(*open("gguf/q4_1.gguf"), {}, "cpu");
-        EXPECT_EQ(chosen.type, bf16_dots() ? DType::kBF16 : DType::kF16);
-        EXPECT_EQ(chosen.reason,
-                  bf16_dots() ? "the checkpoint is Q4_1; bf16 is the faster type here" : "the checkpoint is Q4_1");
+        const WeightType chosen = choose_weight_type(*source, {}, {}, "cpu");
+        EXPECT_EQ(chosen.type(), bf16_dots() ? DType::kBF16 : DType::kF32);
+        EXPECT_EQ(chosen.format.blocks_of(embedding), StoredType::kQ4_1);
+        EXPECT_EQ(chosen.format.blocks_of(norm), std::nullopt);
     }
-    EXPECT_EQ(choose_weight_type(*open("gguf/q4_1.gguf"), {}, "cuda").type, DType::kF16);
+    EXPECT_EQ(choose_weight_type(*source, {}, DType::kF32, "cpu").type(), DType::kF32);
+    EXPECT_EQ(choose_weight_type(*source, {}, DType::kBF16, "cpu").type(), DType::kBF16);
+    const WeightType gpu = choose_weight_type(*source, {}, {}, "cuda");
+    EXPECT_EQ(gpu.type(), DType::kF16);
+    EXPECT_FALSE(gpu.format.has_blocks());
 }
 
 TEST(WeightType, IsTheRequestedOne) {
-    const WeightType f32 = choose_weight_type(*open("gguf/q4_1.gguf"), DType::kF32, "cpu");
+    const WeightType f32 = choose_weight_type(*open("gguf/q4_1.gguf"), DType::kF32, {}, "cpu");
 
-    EXPECT_EQ(f32.type, DType::kF32);
+    EXPECT_EQ(f32.type(), DType::kF32);
+    EXPECT_FALSE(f32.format.has_blocks());
     EXPECT_EQ(f32.reason, "--dtype f32, the checkpoint is Q4_1");
 }
 

@@ -1,6 +1,6 @@
 """GGUF tensors of every supported type, and blocks at the edges of each type with their values.
 
-K quants, for which the gguf package has no quantiser, have random blocks. All bits are valid content, and random bits
+K and IQ quants, for which the gguf package has no quantiser, have random blocks. All bits are valid content, and random bits
 use every bit of the packed scales, which rounded weights rarely do.
 """
 
@@ -10,6 +10,8 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, dequantize, quantize
 from common import DATA, write_tensors
 
 TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"]
+# Written after the others, so that their blocks remain the same.
+LATER_TYPES = ["IQ4_NL", "MXFP4", "Q2_K", "Q3_K", "IQ4_XS"]
 EDGE_BLOCKS = 12
 FLOAT16_AT = {
     "Q8_0": [0],
@@ -20,6 +22,11 @@ FLOAT16_AT = {
     "Q4_K": [0, 2],
     "Q5_K": [0, 2],
     "Q6_K": [208],
+    "IQ4_NL": [0],
+    "MXFP4": [],
+    "Q2_K": [80, 82],
+    "Q3_K": [108],
+    "IQ4_XS": [0],
 }
 
 
@@ -30,13 +37,16 @@ def set_float16(blocks, offset, values):
 
 def random_k_blocks(kind, rows, columns, std, rng):
     """Rows of random blocks [rows, bytes] whose values have mean about 0 and standard deviation `std`."""
-    count = rows * columns // 256
-    size = GGML_QUANT_SIZES[GGMLQuantizationType[kind]][1]
+    elements, size = GGML_QUANT_SIZES[GGMLQuantizationType[kind]]
+    count = rows * columns // elements
     blocks = rng.integers(0, 256, (count, size), dtype=np.uint8)
 
     def scale_blocks(scale):
-        if kind == "Q6_K":
-            set_float16(blocks, 208, scale)
+        if kind in ("Q6_K", "Q3_K", "IQ4_XS", "IQ4_NL"):
+            set_float16(blocks, FLOAT16_AT[kind][0], scale)
+        elif kind == "Q2_K":  # dmin centres the values, as below
+            set_float16(blocks, 80, scale)
+            set_float16(blocks, 82, scale * 1.5)
         else:  # values are d * sc * q - dmin * m, with sc and m distributed alike: dmin = d * mean(q) centres them
             set_float16(blocks, 0, scale)
             set_float16(blocks, 2, scale * (7.5 if kind == "Q4_K" else 15.5))
@@ -49,7 +59,7 @@ def random_k_blocks(kind, rows, columns, std, rng):
 
 def store(values, kind, rng):
     """float32 [rows, columns] as GGUF type `kind`: (raw bytes [rows, bytes], float32 values a reader must return)."""
-    if kind.endswith("_K"):
+    if kind.endswith("_K") or kind.startswith("IQ"):
         raw = random_k_blocks(kind, *values.shape, float(np.std(values)), rng)
     else:
         raw = quantize(values, GGMLQuantizationType[kind]).view(np.uint8)
@@ -74,6 +84,8 @@ def edge_blocks(kind, rng):
     scales = [1.0, 0.5, 0.0, -0.25, 6e-8, 3e-5, 2.0, -1.0, 0.1, 1 / 3, 1e-3, 100.0]
     for at in FLOAT16_AT[kind]:
         set_float16(blocks, at, np.roll(scales, at))
+    if kind == "MXFP4":
+        blocks[:, 0] = [0, 1, 2, 127, 126, 128, 3, 120, 252, 100, 200, 130]  # exponents; 255 is a NaN
     return blocks.reshape(-1)
 
 
@@ -81,13 +93,13 @@ def main():
     """blocks.safetensors: <TYPE>.raw U8 and <TYPE>.values F32."""
     rng = np.random.default_rng(101)
     golden = {}
-    for kind in TYPES:
+    for kind in TYPES + LATER_TYPES:
         raw = edge_blocks(kind, rng)
         golden[f"{kind}.raw"] = raw
         golden[f"{kind}.values"] = dequantize(raw, GGMLQuantizationType[kind]).astype(np.float32)
         assert np.all(np.isfinite(golden[f"{kind}.values"])), kind
     write_tensors(DATA / "gguf" / "blocks.safetensors", golden)
-    print(f"blocks.safetensors: {', '.join(TYPES)}")
+    print(f"blocks.safetensors: {', '.join(TYPES + LATER_TYPES)}")
 
 
 if __name__ == "__main__":

@@ -40,6 +40,8 @@ MODELS = {
     "llama3": (dict(SMALL, head_dim=32, rope_theta=500000.0, rope_scaling=LLAMA3), "F16", {}, 100),
     "linear": (dict(SMALL, rope_scaling={"rope_type": "linear", "factor": 4.0}), "F16", {}, 100),
     "yarn": (dict(SMALL, head_dim=32, max_position_embeddings=256, rope_scaling=YARN), "F16", {}, 100),
+    **{kind.lower(): (SMALL, kind, {}, 32) for kind in ["IQ4_NL", "MXFP4"]},
+    **{kind.lower(): (LARGE, kind, {}, 32) for kind in ["Q2_K", "Q3_K", "IQ4_XS"]},
 }
 
 NAMES = {
@@ -131,6 +133,11 @@ def add_metadata(writer, config, kind):
             "Q5_K": 17,
             "Q6_K": 18,
             "BF16": 32,
+            "Q2_K": 10,
+            "Q3_K": 12,
+            "IQ4_NL": 25,
+            "IQ4_XS": 30,
+            "MXFP4": 38,
         }[kind]
     )
     writer.add_vocab_size(VOCAB)

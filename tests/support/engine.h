@@ -19,6 +19,7 @@ std::unique_ptr<Comm> comm_of(Comm& comm, Device& device);
 /// A test's options for a model: the type of its weights, and LevelOptions.
 struct EngineOptions {
     DType weights = DType::kF16;
+    bool blocks = false;  // quantised matrices remain in blocks; products are of type `weights`
     DType k_type = DType::kF16, v_type = DType::kF16;
     int64_t context = 0;
     int64_t sequences = 1;

@@ -235,8 +235,8 @@ TEST(GgufModel, EveryWrongTensorIsNamed) {
     }
     SmallGguf gguf;
     gguf.tensors["blk.0.attn_q.bias"] = {{16}};
-    gguf.tensors["blk.0.ffn_down.weight"].type = 10;
-    expect_refused(gguf, {"2 tensors ", "blk.0.attn_q.bias: nothing / ", "blk.0.ffn_down.weight: ", "Q2_K"});
+    gguf.tensors["blk.0.ffn_down.weight"].type = 16;
+    expect_refused(gguf, {"2 tensors ", "blk.0.attn_q.bias: nothing / ", "blk.0.ffn_down.weight: ", "IQ2_XXS"});
     SmallGguf old;
     old.tensors["blk.0.attn_rot_embd.weight"] = {{4}};
     EXPECT_NO_THROW(Opened(old.bytes()));

@@ -165,10 +165,10 @@ TEST(Gguf, RefusesHolesAndOverlaps) {
 
 TEST(Gguf, TypesThatAreNotReadAreNamed) {
     GgufBytes b;
-    b.head(2, 0).tensor("a", {256}, 10, 0).tensor("b", {256}, 99, 32).pad().append(std::string(64, '\0'));
+    b.head(2, 0).tensor("a", {256}, 16, 0).tensor("b", {256}, 99, 32).pad().append(std::string(64, '\0'));
     const GgufFile file = read(b.str());
     EXPECT_FALSE(file.tensors[0].type.has_value());
-    EXPECT_EQ(file.tensors[0].type_name, "Q2_K");
+    EXPECT_EQ(file.tensors[0].type_name, "IQ2_XXS");
     EXPECT_EQ(file.tensors[1].type_name, "type 99");
 }
 

@@ -156,6 +156,53 @@ TEST(SliceReader, AScaleThatIsNotFiniteIsFound) {
     expect_error([&] { slice(m, 0, 0, 3, 32); }, Exit::kData, {"element 32"});
 }
 
+// Rows of blocks are in the order of read_slice, whole or from a column on.
+TEST(SliceReader, GivesBlocksAsTheyAre) {
+    for (const StoredType type : {StoredType::kQ4_0, StoredType::kMXFP4, StoredType::kQ3_K, StoredType::kIQ4_XS}) {
+        SCOPED_TRACE(std::string(name_of(type)));
+        const BlockLayout layout = layout_of(type);
+        constexpr int64_t kRows = 16, kBlocks = 3, kPaired = 8;
+        const int64_t cols = kBlocks * layout.elements;
+        std::string bytes;
+        for (size_t i = 0; i < static_cast<size_t>(kRows * kBlocks) * layout.bytes; ++i) {
+            bytes += static_cast<char>((i * 37 + 11) % 120);  // no byte makes a half infinite
+        }
+        const auto source = memory_source("m", bytes_of(bytes));
+        for (const int64_t paired : {int64_t{0}, kPaired}) {
+            const StoredMatrix m{source.get(), 0, type, kRows, cols, paired};
+            for (const auto& [col0, blocks] : {std::pair<int64_t, int64_t>{0, 3}, {layout.elements + 5, 2}, {0, 1}}) {
+                const auto n = static_cast<size_t>(blocks) * static_cast<size_t>(layout.elements);
+                std::vector<std::byte> out(5 * static_cast<size_t>(blocks) * layout.bytes);
+                read_block_rows(m, "t", 6, 5, col0, out);
+                std::vector<float> values(5 * n);
+                dequantise(type, out.data(), static_cast<int64_t>(values.size()), values.data());
+                EXPECT_EQ(values, slice(m, 6, col0 / layout.elements * layout.elements, 5, static_cast<int64_t>(n)));
+            }
+            std::vector<std::byte> out(layout.bytes);
+            expect_error([&] { read_block_rows(m, "t", 16, 1, 0, out); }, Exit::kInternal, {"16"});
+        }
+    }
+}
+
+TEST(SliceReader, AScaleOfABlockThatIsNotFiniteIsFound) {
+    std::string bytes(3 * 34, '\x01');
+    bytes[34 + 1] = '\x7c';  // second block: d = 0x7c01, a NaN
+    const auto source = memory_source("file", bytes_of(bytes));
+    const StoredMatrix m{source.get(), 0, StoredType::kQ8_0, 3, 32};
+    std::vector<std::byte> out(3 * 34);
+    expect_error([&] { read_block_rows(m, "t", 0, 3, 0, out); }, Exit::kData, {"element 32"});
+    EXPECT_NO_THROW(read_block_rows(m, "t", 2, 1, 0, std::span(out).first(34)));
+    // An e8m0 scale is finite; values are where a code is large.
+    std::string fours(2 * 17, '\x01');
+    fours[17] = '\xfe';
+    fours[20] = '\x07';
+    const auto there = memory_source("file", bytes_of(fours));
+    const StoredMatrix mx{there.get(), 0, StoredType::kMXFP4, 2, 32};
+    expect_error([&] { read_block_rows(mx, "t", 0, 2, 0, std::span(out).first(34)); }, Exit::kData, {"element 34"});
+    fours[20] = '\x01';
+    EXPECT_NO_THROW(read_block_rows(mx, "t", 0, 2, 0, std::span(out).first(34)));
+}
+
 TEST(SliceReader, AValueBeyondF16IsTheUsersChoice) {
     std::string bytes = counting(8);
     const float big = 1e6f;

@@ -36,6 +36,14 @@ testing::AssertionResult close(const std::vector<float>& got, const std::vector<
     return near(std::span(got), std::span(want), relative * largest(want));
 }
 
+// In 16 bits every weight, key and value is off by at most half a unit in the last place, u = eps / 2. The longest path
+// of a layer has seven roundings of operands in a row (x into qkv, k, v, wo, gate/up, down, and the weights' own). They
+// are independent: each has an rms error of u / sqrt(3), amplified by at most the ratio of residual to logits, about 4
+// here. The largest of some 10^4 logits is 4 sigma out: 4 * 4 * u * sqrt(7 layers / 3).
+double bound_16(DType t, int64_t layers) {
+    return 16 * eps_of(t) / 2 * std::sqrt(7.0 * static_cast<double>(layers) / 3);
+}
+
 struct Case {
     std::string model, golden;
 };
@@ -75,6 +83,40 @@ TEST_P(GoldenLogits, OfThePromptAreTransformers) {
                       f32_bound(engine->config())));
 }
 
+std::vector<Case> quantised() {
+    std::vector<Case> all = cases();
+    std::erase_if(
+        all, [](const Case& c) { return !WeightFormat(*open_model(data_path(c.model)), DType::kF32).has_blocks(); });
+    return all;
+}
+
+class BlockLogits : public GoldenLogits {};
+
+// Weights that remain in the blocks of the file, with exact values (f32) and with dot products of bf16.
+TEST_P(BlockLogits, AreTransformers) {
+    const auto source = open_model(data_path(GetParam().model));
+    const std::vector<int32_t>& ids = golden.at("ids").i32;
+    for (const DType as : {DType::kF32, DType::kBF16}) {
+        EngineOptions in_blocks = options();
+        in_blocks.weights = as;
+        in_blocks.blocks = true;
+        const double bound = as == DType::kF32 ? f32_bound(source->config()) : bound_16(as, source->config().n_layers);
+        Engine prompt(data_path(GetParam().model), in_blocks, comm),
+            steps(data_path(GetParam().model), in_blocks, comm);
+        const int64_t vocab = prompt->config().vocab;
+
+        const std::vector<float> got = prompt.prefill_logits(ids);
+        std::vector<float> stepped = steps.prefill_logits(std::span(ids).first(1));
+        for (size_t i = 1; i < ids.size(); ++i) {
+            const std::vector<float> row = steps.step(ids[i]);
+            stepped.insert(stepped.end(), row.begin(), row.end());
+        }
+
+        EXPECT_TRUE(close(rows_of(got, golden.at("rows"), vocab), golden.at("logits").f32, bound)) << name_of(as);
+        EXPECT_TRUE(close(rows_of(stepped, golden.at("rows"), vocab), golden.at("logits").f32, bound)) << name_of(as);
+    }
+}
+
 TEST_P(GoldenLogits, TokenByTokenAreTransformers) {
     const bool dynamic = golden.contains("logits_steps");
     Engine engine(data_path(GetParam().model), options(), comm);
@@ -98,14 +140,6 @@ TEST_P(GoldenLogits, TokenByTokenAreTransformers) {
     EXPECT_TRUE(close(rows_of(got, golden.at("rows"), cols), want, f32_bound(engine->config())));
 }
 
-// In 16 bits every weight, key and value is off by at most half a unit in the last place, u = eps / 2. The longest path
-// of a layer has seven roundings of operands in a row (x into qkv, k, v, wo, gate/up, down, and the weights' own). They
-// are independent: each has an rms error of u / sqrt(3), amplified by at most the ratio of residual to logits, about 4
-// here. The largest of some 10^4 logits is 4 sigma out: 4 * 4 * u * sqrt(7 layers / 3).
-double bound_16(DType t, int64_t layers) {
-    return 16 * eps_of(t) / 2 * std::sqrt(7.0 * static_cast<double>(layers) / 3);
-}
-
 TEST_P(GoldenLogits, InSixteenBitsAreWithinTheDerivedBound) {
     for (const DType type : {DType::kF16, DType::kBF16}) {
         Engine engine(data_path(GetParam().model), options({.weights = type, .k_type = type, .v_type = type}), comm);
@@ -118,6 +152,8 @@ TEST_P(GoldenLogits, InSixteenBitsAreWithinTheDerivedBound) {
     }
 }
 
+INSTANTIATE_TEST_SUITE_P(Checkpoints, BlockLogits, testing::ValuesIn(quantised()),
+                         [](const auto& param) { return case_name(param.param.model); });
 INSTANTIATE_TEST_SUITE_P(Checkpoints, GoldenLogits, testing::ValuesIn(cases()),
                          [](const auto& param) { return case_name(param.param.model); });
 

@@ -56,6 +56,24 @@ INSTANTIATE_TEST_SUITE_P(Models, Ranks,
                                          "tiny/mistral-window", "tiny/phi3-long", "gguf/phi3.gguf"),
                          [](const auto& param) { return case_name(param.param); });
 
+// Ranks share blocks of 32 and of 256 columns, and heads and MLP columns end inside them.
+TEST(Ranks, ReadWeightsInBlocks) {
+    EngineOptions in_blocks = kExact;
+    in_blocks.blocks = true;
+    for (const char* model : {"gguf/q4_k_m.gguf", "gguf/q3_k.gguf", "gguf/q4_1.gguf", "gguf/q5_0.gguf",
+                              "gguf/iq4_xs.gguf", "gguf/phi3_q4_0.gguf", "gguf/qwen2_q8_0.gguf"}) {
+        const Greedy one = greedy(model, 1, 1, "cpu", in_blocks);
+        EXPECT_EQ(one.tokens, greedy(model, 1, 1).tokens) << model << ": as widened weights";
+        for (const int ranks : {2, 3, 4}) {
+            const Greedy many = greedy(model, ranks, 2, "cpu", in_blocks);
+            EXPECT_EQ(many.tokens, one.tokens) << model << " " << ranks << " ranks";
+            EXPECT_TRUE(near(std::span<const float>(many.logits), std::span<const float>(one.logits),
+                             bound(6) * largest(one.logits)))
+                << model << " " << ranks << " ranks";
+        }
+    }
+}
+
 TEST(Ranks, NineShareNineHeads) {
     EXPECT_EQ(greedy("tiny/heads9-kv3", 9, 1).tokens, greedy("tiny/heads9-kv3", 1, 1).tokens);
 }

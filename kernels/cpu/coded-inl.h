@@ -1,0 +1,375 @@
+/// Products of weights in blocks with dot products of bf16 pairs (pairs-inl.h). A weight is code * scale + offset, with
+/// a small whole number as code, which bf16 has exactly. A tile of weight rows is decoded to codes, scales and offsets
+/// in the cache; each row of x multiplies the codes, and scales and offsets follow in f32. So weights are not rounded.
+#if defined(TRIREME_KERNELS_CPU_CODED_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef TRIREME_KERNELS_CPU_CODED_INL_H
+#undef TRIREME_KERNELS_CPU_CODED_INL_H
+#else
+#define TRIREME_KERNELS_CPU_CODED_INL_H
+#endif
+
+#include <array>
+#include <bit>
+
+#include "kernels/cpu/pairs-inl.h"
+#include "runtime/stored_type.h"
+
+#ifndef TRIREME_KERNELS_CPU_CODED_ONCE
+#define TRIREME_KERNELS_CPU_CODED_ONCE
+namespace trireme {
+
+/// A decoded weight row of k elements: codes [k]; scales and offsets [k / 16], of which types with a scale for 32
+/// elements use the first half.
+struct CodedRow {
+    bf16* codes;
+    float *scales, *offsets;
+};
+
+/// Whether scales are for 16 elements; whether there are offsets.
+constexpr bool scales_16(StoredType t) {
+    return t == StoredType::kQ2_K || t == StoredType::kQ3_K || t == StoredType::kQ6_K;
+}
+constexpr bool has_offsets(StoredType t) {
+    return t == StoredType::kQ4_1 || t == StoredType::kQ5_1 || t == StoredType::kQ2_K || t == StoredType::kQ4_K ||
+           t == StoredType::kQ5_K;
+}
+
+/// bf16 numbers by code.
+template <size_t N, class Value>
+constexpr std::array<uint16_t, N> code_table(const Value& value) {
+    std::array<uint16_t, N> table{};
+    for (size_t i = 0; i < N; ++i) table[i] = bf16(static_cast<float>(value(static_cast<int>(i)))).bits;
+    return table;
+}
+/// i - zero.
+template <int kZero, size_t N = 32>
+alignas(64) inline constexpr std::array<uint16_t, N> kStraight = code_table<N>([](int i) { return i - kZero; });
+alignas(64) inline constexpr std::array<uint16_t, 32> kUnevenCodes = code_table<32>([](int i) {
+    constexpr int kValues[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    return kValues[i % 16];
+});
+alignas(64) inline constexpr std::array<uint16_t, 32> kE2m1Codes = code_table<32>([](int i) {
+    constexpr int kValues[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};  // doubled
+    return kValues[i % 16];
+});
+
+}  // namespace trireme
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace trireme {
+namespace HWY_NAMESPACE {
+
+#if TRIREME_PAIRS
+TRIREME_BEFORE_PAIRS
+
+/// Writes 32 numbers of a table, one for each byte.
+HWY_INLINE void put_codes(__m256i codes, const std::array<uint16_t, 32>& table, bf16* to) {
+    const __m512i values = _mm512_permutexvar_epi16(_mm512_cvtepu8_epi16(codes), _mm512_load_si512(table.data()));
+    _mm512_storeu_si512(to, values);
+}
+HWY_INLINE float half_at(const uint8_t* p) {
+    uint16_t bits;
+    std::memcpy(&bits, p, sizeof bits);
+    return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
+}
+HWY_INLINE __m256i bytes_at(const uint8_t* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+template <class Word>
+HWY_INLINE Word word_at(const uint8_t* p) {
+    Word word;
+    std::memcpy(&word, p, sizeof word);
+    return word;
+}
+HWY_INLINE __m256i low_nibbles(__m256i v) {
+    return _mm256_and_si256(v, _mm256_set1_epi8(15));
+}
+HWY_INLINE __m256i high_nibbles(__m256i v) {
+    return low_nibbles(_mm256_srli_epi16(v, 4));
+}
+/// Two bits of each byte, from bit `shift` on.
+HWY_INLINE __m256i bit_pairs(__m256i v, int shift) {
+    return _mm256_and_si256(_mm256_srl_epi16(v, _mm_cvtsi32_si128(shift)), _mm256_set1_epi8(3));
+}
+/// The low halves of 16 bytes, then the high ones.
+HWY_INLINE __m256i both_halves(const uint8_t* p) {
+    const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)), mask = _mm_set1_epi8(15);
+    return _mm256_set_m128i(_mm_and_si128(_mm_srli_epi16(v, 4), mask), _mm_and_si128(v, mask));
+}
+/// Eight or sixteen bytes as f32 numbers, times `factor`.
+HWY_INLINE void put_scales(uint64_t bytes, float factor, float* to) {
+    const __m256 values = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(bytes))));
+    _mm256_storeu_ps(to, _mm256_mul_ps(values, _mm256_set1_ps(factor)));
+}
+HWY_INLINE void put_scales(__m512i integers, float factor, float* to) {
+    _mm512_storeu_ps(to, _mm512_mul_ps(_mm512_cvtepi32_ps(integers), _mm512_set1_ps(factor)));
+}
+
+/// Q4_0, Q4_1, Q5_0, Q5_1.
+template <bool kFive, bool kOffset>
+HWY_INLINE void code_small(const uint8_t* b, bf16* codes, float* scales, float* offsets) {
+    constexpr int kZero = kOffset ? 0 : kFive ? 16 : 8;
+    const uint8_t* q = b + 2 + (kOffset ? 2 : 0) + (kFive ? 4 : 0);
+    __m256i v = both_halves(q);
+    if constexpr (kFive) v = _mm256_or_si256(v, _mm256_maskz_set1_epi8(word_at<uint32_t>(q - 4), 16));
+    put_codes(v, kStraight<kZero>, codes);
+    *scales = half_at(b);
+    if constexpr (kOffset) *offsets = half_at(b + 2);
+}
+
+HWY_INLINE void code_q8_0(const uint8_t* b, bf16* codes, float* scales) {
+    const __m256i v = bytes_at(b + 2);
+    const __m512 low = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm256_castsi256_si128(v)));
+    const __m512 high = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm256_extracti128_si256(v, 1)));
+    _mm512_storeu_si512(codes, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+    *scales = half_at(b);
+}
+
+HWY_INLINE void code_iq4_nl(const uint8_t* b, bf16* codes, float* scales) {
+    put_codes(both_halves(b + 2), kUnevenCodes, codes);
+    *scales = half_at(b);
+}
+
+HWY_INLINE void code_mxfp4(const uint8_t* b, bf16* codes, float* scales) {
+    const uint32_t e = b[0];
+    put_codes(both_halves(b + 1), kE2m1Codes, codes);
+    *scales = std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23);
+}
+
+HWY_INLINE void code_q2_k(const uint8_t* b, bf16* codes, float* scales, float* offsets) {
+    const __m128i s = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b)), mask = _mm_set1_epi8(15);
+    put_scales(_mm512_cvtepu8_epi32(_mm_and_si128(s, mask)), half_at(b + 80), scales);
+    put_scales(_mm512_cvtepu8_epi32(_mm_and_si128(_mm_srli_epi16(s, 4), mask)), -half_at(b + 82), offsets);
+    for (int g = 0; g < 8; ++g) {
+        put_codes(bit_pairs(bytes_at(b + 16 + g / 4 * 32), g % 4 * 2), kStraight<0>, codes + g * 32);
+    }
+}
+
+HWY_INLINE void code_q3_k(const uint8_t* b, bf16* codes, float* scales) {
+    const auto l0 = word_at<uint32_t>(b + 96), l1 = word_at<uint32_t>(b + 100), h = word_at<uint32_t>(b + 104);
+    constexpr uint32_t kLow = 0x0f0f0f0f, kHigh = 0x03030303;
+    const __m128i s = _mm_set_epi32(static_cast<int>((l1 >> 4 & kLow) | (h >> 6 & kHigh) << 4),
+                                    static_cast<int>((l0 >> 4 & kLow) | (h >> 4 & kHigh) << 4),
+                                    static_cast<int>((l1 & kLow) | (h >> 2 & kHigh) << 4),
+                                    static_cast<int>((l0 & kLow) | (h & kHigh) << 4));
+    put_scales(_mm512_cvtepi8_epi32(_mm_sub_epi8(s, _mm_set1_epi8(32))), half_at(b + 108), scales);
+    const __m256i third = bytes_at(b);
+    for (int g = 0; g < 8; ++g) {
+        const __mmask32 set = _mm256_test_epi8_mask(third, _mm256_set1_epi8(static_cast<char>(1 << g)));
+        const __m256i low = bit_pairs(bytes_at(b + 32 + g / 4 * 32), g % 4 * 2);
+        put_codes(_mm256_or_si256(low, _mm256_maskz_set1_epi8(set, 4)), kStraight<4>, codes + g * 32);
+    }
+}
+
+/// Q4_K, Q5_K.
+template <bool kFive>
+HWY_INLINE void code_k(const uint8_t* b, bf16* codes, float* scales, float* offsets) {
+    const auto u0 = word_at<uint32_t>(b + 4), u1 = word_at<uint32_t>(b + 8), u2 = word_at<uint32_t>(b + 12);
+    constexpr uint32_t kSix = 0x3f3f3f3f, kLow = 0x0f0f0f0f, kHigh = 0x03030303;
+    const uint64_t scale = (u0 & kSix) | static_cast<uint64_t>((u2 & kLow) | (u0 >> 6 & kHigh) << 4) << 32;
+    const uint64_t min = (u1 & kSix) | static_cast<uint64_t>((u2 >> 4 & kLow) | (u1 >> 6 & kHigh) << 4) << 32;
+    put_scales(scale, half_at(b), scales);
+    put_scales(min, -half_at(b + 2), offsets);
+    const __m256i fifth = bytes_at(b + 16);  // kFive only
+    const uint8_t* q = b + 16 + (kFive ? 32 : 0);
+    for (int g = 0; g < 8; ++g) {
+        const __m256i both = bytes_at(q + g / 2 * 32);
+        __m256i v = g % 2 == 0 ? low_nibbles(both) : high_nibbles(both);
+        if constexpr (kFive) {
+            const __mmask32 set = _mm256_test_epi8_mask(fifth, _mm256_set1_epi8(static_cast<char>(1 << g)));
+            v = _mm256_or_si256(v, _mm256_maskz_set1_epi8(set, 16));
+        }
+        put_codes(v, kStraight<0>, codes + g * 32);
+    }
+}
+
+HWY_INLINE void code_q6_k(const uint8_t* b, bf16* codes, float* scales) {
+    const __m128i s = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b + 192));
+    put_scales(_mm512_cvtepi8_epi32(s), half_at(b + 208), scales);
+    const __m512i first = _mm512_load_si512(kStraight<32, 64>.data());
+    const __m512i second = _mm512_load_si512(kStraight<32, 64>.data() + 32);
+    for (int g = 0; g < 8; ++g) {
+        const int half = g / 4, run = g % 4;
+        const __m256i both = bytes_at(b + half * 64 + run % 2 * 32);
+        const __m256i low = run < 2 ? low_nibbles(both) : high_nibbles(both);
+        const __m256i high = _mm256_slli_epi16(bit_pairs(bytes_at(b + 128 + half * 32), 2 * run), 4);
+        const __m512i index = _mm512_cvtepu8_epi16(_mm256_or_si256(low, high));
+        _mm512_storeu_si512(codes + g * 32, _mm512_permutex2var_epi16(first, index, second));
+    }
+}
+
+HWY_INLINE void code_iq4_xs(const uint8_t* b, bf16* codes, float* scales) {
+    const float d = half_at(b);
+    const uint32_t high = word_at<uint16_t>(b + 2), low = word_at<uint32_t>(b + 4);
+    for (int g = 0; g < 8; ++g) {
+        const int scale = static_cast<int>((low >> (4 * g) & 15) | (high >> (2 * g) & 3) << 4) - 32;
+        scales[g] = d * static_cast<float>(scale);
+        put_codes(both_halves(b + 8 + g * 16), kUnevenCodes, codes + g * 32);
+    }
+}
+
+/// Decodes one block.
+template <StoredType kType>
+HWY_INLINE void code_block(const uint8_t* b, bf16* codes, float* scales, float* offsets) {
+    using enum StoredType;
+    if constexpr (kType == kQ4_0) code_small<false, false>(b, codes, scales, offsets);
+    if constexpr (kType == kQ4_1) code_small<false, true>(b, codes, scales, offsets);
+    if constexpr (kType == kQ5_0) code_small<true, false>(b, codes, scales, offsets);
+    if constexpr (kType == kQ5_1) code_small<true, true>(b, codes, scales, offsets);
+    if constexpr (kType == kQ8_0) code_q8_0(b, codes, scales);
+    if constexpr (kType == kIQ4_NL) code_iq4_nl(b, codes, scales);
+    if constexpr (kType == kMXFP4) code_mxfp4(b, codes, scales);
+    if constexpr (kType == kQ2_K) code_q2_k(b, codes, scales, offsets);
+    if constexpr (kType == kQ3_K) code_q3_k(b, codes, scales);
+    if constexpr (kType == kQ4_K) code_k<false>(b, codes, scales, offsets);
+    if constexpr (kType == kQ5_K) code_k<true>(b, codes, scales, offsets);
+    if constexpr (kType == kQ6_K) code_q6_k(b, codes, scales);
+    if constexpr (kType == kIQ4_XS) code_iq4_xs(b, codes, scales);
+}
+
+/// out[r][j] = w[j] . x[r], r < R, j < W. A product has one accumulator that runs over groups of 32 elements: its bits
+/// do not depend on W and R.
+template <int W, int R, bool kPer16, bool kOffset>
+HWY_INLINE void coded_tile(const CodedRow* w, const bf16* x, int64_t x_stride, int64_t k, float* out,
+                           int64_t out_stride) {
+    static_assert(W == 1 || W == 4);
+    const F d;
+    const Vf zero = hn::Zero(d);
+    const __m512i ones = _mm512_set1_epi16(static_cast<int16_t>(bf16(1.0F).bits));
+    Vf acc[R][W];
+    for (int r = 0; r < R; ++r)
+        for (int j = 0; j < W; ++j) acc[r][j] = zero;
+    const auto of_group = [&](const float* values, int64_t g) HWY_ATTR {
+        if constexpr (!kPer16) return hn::Set(d, values[g]);
+        return Vf{_mm512_mask_broadcastss_ps(hn::Set(d, values[2 * g]).raw, 0xff00, _mm_load_ss(values + 2 * g + 1))};
+    };
+    for (int64_t g = 0; g < k / 32; ++g) {
+        __m512i xs[R];
+        Vf sums[R];
+        for (int r = 0; r < R; ++r) {
+            xs[r] = load_pairs(x + r * x_stride + g * 32);
+            if constexpr (kOffset) sums[r] = add_pairs(zero, ones, xs[r]);
+        }
+        for (int j = 0; j < W; ++j) {
+            const __m512i codes = load_pairs(w[j].codes + g * 32);
+            const Vf scale = of_group(w[j].scales, g);
+            for (int r = 0; r < R; ++r) acc[r][j] = hn::MulAdd(add_pairs(zero, codes, xs[r]), scale, acc[r][j]);
+            if constexpr (kOffset) {
+                const Vf offset = of_group(w[j].offsets, g);
+                for (int r = 0; r < R; ++r) acc[r][j] = hn::MulAdd(sums[r], offset, acc[r][j]);
+            }
+        }
+    }
+    for (int r = 0; r < R; ++r) {
+        if constexpr (W == 1) {
+            out[r * out_stride] = sum_lanes(acc[r][0]);
+        } else {
+            hn::StoreU(sum4(acc[r][0], acc[r][1], acc[r][2], acc[r][3]), F4(), out + r * out_stride);
+        }
+    }
+}
+
+/// Multiplies all rows of x, in groups of at most four, by W decoded weight rows.
+template <int W, bool kPer16, bool kOffset>
+HWY_NOINLINE void coded_groups(const MatmulArgs& a, const CodedRow* w, float* out) {
+    const int64_t groups = (a.rows + 3) / 4;
+    for (int64_t g = 0; g < groups; ++g) {
+        const Part part = part_of(a.rows, static_cast<int>(g), static_cast<int>(groups));
+        const bf16* x = static_cast<const bf16*>(a.x) + part.begin * a.x_stride;
+        float* to = out + part.begin * a.out_stride;
+        switch (part.end - part.begin) {
+            case 1:
+                coded_tile<W, 1, kPer16, kOffset>(w, x, a.x_stride, a.k, to, a.out_stride);
+                break;
+            case 2:
+                coded_tile<W, 2, kPer16, kOffset>(w, x, a.x_stride, a.k, to, a.out_stride);
+                break;
+            case 3:
+                coded_tile<W, 3, kPer16, kOffset>(w, x, a.x_stride, a.k, to, a.out_stride);
+                break;
+            default:
+                coded_tile<W, 4, kPer16, kOffset>(w, x, a.x_stride, a.k, to, a.out_stride);
+                break;
+        }
+    }
+}
+
+/// Multiplies by W weight rows from row n on, which are decoded first. `scratch`: floats for 4 rows. (Lambdas would be
+/// compiled without the instructions of pairs, and would call these functions.)
+template <StoredType kType, int W>
+HWY_INLINE void multiply_coded(const MatmulArgs& a, int64_t stride, int64_t n, float* scratch) {
+    constexpr BlockLayout kLayout = layout_of(kType);
+    constexpr int64_t kScales = kLayout.elements / (scales_16(kType) ? 16 : 32);  // of a block
+    constexpr int64_t kAhead = 4096;  // bytes; without it, waiting for memory took a third of the time (Zen 5)
+    const int64_t k = a.k;
+    CodedRow w[W];
+    for (int j = 0; j < W; ++j) {
+        float* mine = scratch + j * (k / 2 + k / 8);
+        w[j] = {reinterpret_cast<bf16*>(mine), mine + k / 2, mine + k / 2 + k / 16};
+        const uint8_t* b = static_cast<const uint8_t*>(a.w) + (n + j) * stride;
+        bf16* codes = w[j].codes;
+        float *scales = w[j].scales, *offsets = w[j].offsets;
+        for (bf16* const end = codes + k; codes < end; codes += kLayout.elements, b += kLayout.bytes) {
+            for (size_t line = 0; line < kLayout.bytes; line += 64) prefetch(b + kAhead + line);
+            code_block<kType>(b, codes, scales, offsets);
+            scales += kScales;
+            offsets += kScales;
+        }
+    }
+    coded_groups<W, scales_16(kType), has_offsets(kType)>(a, w, a.out + n);
+}
+
+/// Multiplies by weight rows [begin, end).
+template <StoredType kType>
+HWY_NOINLINE void multiply_coded_rows(const MatmulArgs& a, int64_t stride, int64_t begin, int64_t end, float* scratch) {
+    int64_t n = begin;
+    for (; n + 4 <= end; n += 4) multiply_coded<kType, 4>(a, stride, n, scratch);
+    for (; n < end; ++n) multiply_coded<kType, 1>(a, stride, n, scratch);
+}
+
+inline void multiply_coded_rows(StoredType type, const MatmulArgs& a, int64_t stride, int64_t begin, int64_t end,
+                                float* scratch) {
+    using enum StoredType;
+    switch (type) {
+        case kQ4_0:
+            return multiply_coded_rows<kQ4_0>(a, stride, begin, end, scratch);
+        case kQ4_1:
+            return multiply_coded_rows<kQ4_1>(a, stride, begin, end, scratch);
+        case kQ5_0:
+            return multiply_coded_rows<kQ5_0>(a, stride, begin, end, scratch);
+        case kQ5_1:
+            return multiply_coded_rows<kQ5_1>(a, stride, begin, end, scratch);
+        case kQ8_0:
+            return multiply_coded_rows<kQ8_0>(a, stride, begin, end, scratch);
+        case kIQ4_NL:
+            return multiply_coded_rows<kIQ4_NL>(a, stride, begin, end, scratch);
+        case kMXFP4:
+            return multiply_coded_rows<kMXFP4>(a, stride, begin, end, scratch);
+        case kQ2_K:
+            return multiply_coded_rows<kQ2_K>(a, stride, begin, end, scratch);
+        case kQ3_K:
+            return multiply_coded_rows<kQ3_K>(a, stride, begin, end, scratch);
+        case kQ4_K:
+            return multiply_coded_rows<kQ4_K>(a, stride, begin, end, scratch);
+        case kQ5_K:
+            return multiply_coded_rows<kQ5_K>(a, stride, begin, end, scratch);
+        case kQ6_K:
+            return multiply_coded_rows<kQ6_K>(a, stride, begin, end, scratch);
+        case kIQ4_XS:
+            return multiply_coded_rows<kIQ4_XS>(a, stride, begin, end, scratch);
+        case kF32:
+        case kF16:
+        case kBF16:
+            return;  // WeightMatrix::add has checked the type
+    }
+}
+
+TRIREME_AFTER_PAIRS
+#endif  // TRIREME_PAIRS
+
+}  // namespace HWY_NAMESPACE
+}  // namespace trireme
+HWY_AFTER_NAMESPACE();
+
+#endif  // TRIREME_KERNELS_CPU_CODED_INL_H

@@ -1,0 +1,89 @@
+#pragma once
+/// WeightMatrix: a matrix [rows, cols] of weights in device memory: plain elements, or blocks as files have them
+/// (runtime/stored_type.h).
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "runtime/stored_type.h"
+#include "runtime/tensor.h"
+
+namespace trireme {
+
+/// Rows of one type of blocks. Rows follow each other; each is whole blocks.
+struct WeightRows {
+    StoredType type = StoredType::kF32;
+    void* data = nullptr;
+    int64_t rows = 0;
+    int64_t stride = 0;  // bytes of a row
+};
+
+class WeightMatrix {
+  public:
+    static constexpr size_t kMostParts = 3;  // q, k and v of a layer may have three types
+
+    WeightMatrix() = default;
+    /// Plain elements: f32, f16 or bf16.
+    WeightMatrix(const Tensor& plain)  // NOLINT(google-explicit-constructor): most matrices are plain
+        : cols_(plain ? plain.cols() : 0), as_(plain.dtype()), plain_(plain) {}
+    /// Blocks, whose rows are added later. `skip`: elements of a row's first block before column 0 (another rank's).
+    /// `as`, f32 or bf16: products are those of a plain matrix of this type with the same values, rounded to it.
+    WeightMatrix(int64_t cols, int64_t skip, DType as) : cols_(cols), skip_(skip), as_(as) {
+        check(cols >= 0 && skip >= 0 && (as == DType::kF32 || as == DType::kBF16),
+              "weights: {} columns after {} others, as {}", cols, skip, name_of(as));
+    }
+    void add(const WeightRows& rows) {
+        check(!plain_ && parts_ < kMostParts && is_quantised(rows.type), "weights: {} rows of {} as part {}", rows.rows,
+              name_of(rows.type), parts_);
+        all_[parts_++] = rows;
+    }
+
+    bool blocks() const { return !plain_ && parts_ > 0; }
+    const Tensor& plain() const { return plain_; }
+    std::span<const WeightRows> parts() const { return std::span(all_).first(parts_); }
+    int64_t rows() const {
+        int64_t n = plain_ ? plain_.rows() : 0;
+        for (const WeightRows& part : parts()) n += part.rows;
+        return n;
+    }
+    int64_t cols() const { return cols_; }
+    int64_t skip() const { return skip_; }
+    DType as() const { return as_; }
+    size_t bytes() const {
+        size_t n = plain_ ? plain_.bytes() : 0;
+        for (const WeightRows& part : parts()) n += static_cast<size_t>(part.rows * part.stride);
+        return n;
+    }
+    /// Elements of a row's whole blocks, of this type.
+    int64_t stored_cols(StoredType type) const {
+        const int64_t block = layout_of(type).elements;
+        return (skip_ + cols_ + block - 1) / block * block;
+    }
+
+    WeightMatrix first_rows(int64_t n) const { return slice_rows(0, n); }
+    /// Returns rows [begin, begin + n).
+    WeightMatrix slice_rows(int64_t begin, int64_t n) const {
+        if (plain_) return plain_.slice_rows(begin, n);
+        check(begin >= 0 && n >= 0 && begin + n <= rows(), "weights: rows [{}, {}) of {}", begin, begin + n, rows());
+        WeightMatrix slice(cols_, skip_, as_);
+        for (const WeightRows& part : parts()) {
+            const int64_t first = std::min(begin, part.rows), some = std::min(n, part.rows - first);
+            if (some > 0) {
+                slice.add({part.type, static_cast<char*>(part.data) + first * part.stride, some, part.stride});
+            }
+            begin -= first;
+            n -= some;
+        }
+        return slice;
+    }
+
+  private:
+    int64_t cols_ = 0, skip_ = 0;
+    DType as_ = DType::kF32;
+    Tensor plain_;
+    std::array<WeightRows, kMostParts> all_;
+    size_t parts_ = 0;
+};
+
+}  // namespace trireme
