@@ -91,9 +91,9 @@ void check_new_rows(const char* op, const LayerKv& kv, const Tensor& k, const Te
 void Kernels::embed(const Tensor& out, const WeightMatrix& table, const Tensor& ids) {
     check_rank("embed", "ids", ids, 1);
     if (table.blocks()) {
-        check(
-            table.parts().size() == 1 && table.skip() == 0 && table.stored_cols(table.parts()[0].type) == table.cols(),
-            "embed: a table of {} parts, {} columns after {}", table.parts().size(), table.cols(), table.skip());
+        check(table.parts().size() == 1 && is_quantised(table.parts()[0].type) && table.skip() == 0 &&
+                  table.stored_cols(table.parts()[0].type) == table.cols(),
+              "embed: a table of {} parts, {} columns after {}", table.parts().size(), table.cols(), table.skip());
     } else {
         check_rank("embed", "table", table.plain(), 2);
         check_weight_type("embed", "table", table.plain());
@@ -142,7 +142,10 @@ void Kernels::matmul(const Tensor& out, const Tensor& x, const WeightMatrix& w) 
           limits_.max_rows, limits_.max_n, limits_.max_k);
     if (out.shape().elements() == 0) return;
     check(!overlap(out, x), "matmul: out and x overlap");
-    if (w.blocks()) return do_matmul_blocks(out, x, w);
+    if (w.blocks()) {
+        check(limits_.blocks, "matmul: weights in blocks, which the limits exclude");
+        return do_matmul_blocks(out, x, w);
+    }
     do_matmul(out, x, w.plain());
 }
 

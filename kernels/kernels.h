@@ -35,7 +35,8 @@ struct KernelLimits {
     int64_t max_n = 0;     // most matmul output columns
     int64_t heads = 0;     // query heads of this rank
     int64_t head_dim = 0;
-    int64_t vocab = 0;  // 0: sample() and accept() are not used
+    int64_t vocab = 0;    // 0: sample() and accept() are not used
+    bool blocks = false;  // weights may be in blocks
 };
 
 /// Most elements of a row that is rotated or written to the KV cache; kernels count them in 32 bits.

@@ -2,6 +2,7 @@
 /// WeightMatrix: a matrix [rows, cols] of weights in device memory: plain elements, or blocks as files have them
 /// (runtime/stored_type.h).
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -11,7 +12,7 @@
 
 namespace trireme {
 
-/// Rows of one type of blocks. Rows follow each other; each is whole blocks.
+/// Rows of one type, blocks or plain elements. Rows follow each other; each is whole blocks.
 struct WeightRows {
     StoredType type = StoredType::kF32;
     void* data = nullptr;
@@ -27,19 +28,30 @@ class WeightMatrix {
     /// Plain elements: f32, f16 or bf16.
     WeightMatrix(const Tensor& plain)  // NOLINT(google-explicit-constructor): most matrices are plain
         : cols_(plain ? plain.cols() : 0), as_(plain.dtype()), plain_(plain) {}
-    /// Blocks, whose rows are added later. `skip`: elements of a row's first block before column 0 (another rank's).
-    /// `as`, f32 or bf16: products are those of a plain matrix of this type with the same values, rounded to it.
-    WeightMatrix(int64_t cols, int64_t skip, DType as) : cols_(cols), skip_(skip), as_(as) {
+    /// Rows of several types, of which some are blocks; rows are added later. `skip`: elements of a row's first block
+    /// before column 0 (another rank's). `as`: how blocks are multiplied. f32: by their exact values. bf16: activations
+    /// are rounded to bf16. Weights are not in a decode product with dot products of pairs (bf16_dots()); in others,
+    /// and in a prefill, they are rounded too.
+    WeightMatrix(int64_t cols, int64_t skip, DType as) : cols_(cols), skip_(skip), as_(as), blocks_(true) {
         check(cols >= 0 && skip >= 0 && (as == DType::kF32 || as == DType::kBF16),
               "weights: {} columns after {} others, as {}", cols, skip, name_of(as));
     }
+    /// Rows that continue the last part become rows of it.
     void add(const WeightRows& rows) {
-        check(!plain_ && parts_ < kMostParts && is_quantised(rows.type), "weights: {} rows of {} as part {}", rows.rows,
-              name_of(rows.type), parts_);
+        check(blocks_ && (skip_ == 0 || is_quantised(rows.type)), "weights: {} rows of {} after {} columns", rows.rows,
+              name_of(rows.type), skip_);
+        if (parts_ > 0) {
+            WeightRows& last = all_[parts_ - 1];
+            if (last.type == rows.type && static_cast<char*>(last.data) + last.rows * last.stride == rows.data) {
+                last.rows += rows.rows;
+                return;
+            }
+        }
+        check(parts_ < kMostParts, "weights: {} rows of {} as part {}", rows.rows, name_of(rows.type), parts_);
         all_[parts_++] = rows;
     }
 
-    bool blocks() const { return !plain_ && parts_ > 0; }
+    bool blocks() const { return blocks_; }
     const Tensor& plain() const { return plain_; }
     std::span<const WeightRows> parts() const { return std::span(all_).first(parts_); }
     int64_t rows() const {
@@ -55,6 +67,8 @@ class WeightMatrix {
         for (const WeightRows& part : parts()) n += static_cast<size_t>(part.rows * part.stride);
         return n;
     }
+    /// A part of plain elements, as a tensor.
+    Tensor plain(const WeightRows& part) const { return {part.data, plain_dtype(part.type), {part.rows, cols_}}; }
     /// Elements of a row's whole blocks, of this type.
     int64_t stored_cols(StoredType type) const {
         const int64_t block = layout_of(type).elements;
@@ -64,7 +78,7 @@ class WeightMatrix {
     WeightMatrix first_rows(int64_t n) const { return slice_rows(0, n); }
     /// Returns rows [begin, begin + n).
     WeightMatrix slice_rows(int64_t begin, int64_t n) const {
-        if (plain_) return plain_.slice_rows(begin, n);
+        if (!blocks_) return plain_.slice_rows(begin, n);
         check(begin >= 0 && n >= 0 && begin + n <= rows(), "weights: rows [{}, {}) of {}", begin, begin + n, rows());
         WeightMatrix slice(cols_, skip_, as_);
         for (const WeightRows& part : parts()) {
@@ -84,6 +98,7 @@ class WeightMatrix {
     Tensor plain_;
     std::array<WeightRows, kMostParts> all_;
     size_t parts_ = 0;
+    bool blocks_ = false;
 };
 
 }  // namespace trireme

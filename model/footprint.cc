@@ -30,14 +30,15 @@ KvShape kv_shape(const LlamaConfig& c, const Shard& shard, const LevelOptions& o
             .common = o.common};
 }
 
-KernelLimits kernel_limits(const LlamaConfig& c, const Shard& shard, int64_t rows) {
+KernelLimits kernel_limits(const LlamaConfig& c, const Shard& shard, int64_t rows, bool blocks) {
     return {.max_rows = rows,
             .max_k = std::max({c.dim, shard.n_heads * c.head_dim, shard.ffn_dim}),
             .max_n = std::max(
                 {(shard.n_heads + 2 * shard.n_kv_heads) * c.head_dim, c.dim, 2 * shard.ffn_dim, shard.vocab_part}),
             .heads = shard.n_heads,
             .head_dim = c.head_dim,
-            .vocab = rows <= kMaxRows ? c.vocab : 0};
+            .vocab = rows <= kMaxRows ? c.vocab : 0,
+            .blocks = blocks};
 }
 
 namespace {
@@ -58,7 +59,8 @@ PlanInput plan_input(const LlamaConfig& c, const Shard& shard, const WeightForma
                      std::string_view backend, int threads, int64_t on_chip) {
     const KvShape kv = kv_shape(c, shard, o);
     const auto scratch = [&](Phase phase, int64_t rows) {
-        return MemoryBytes{.device = kernel_scratch(backend, phase, kernel_limits(c, shard, rows), threads)};
+        return MemoryBytes{
+            .device = kernel_scratch(backend, phase, kernel_limits(c, shard, rows, weights.has_blocks()), threads)};
     };
     const auto prompt_batches = [&](int64_t places) { return BatchMaker::memory(c.head_dim, kPrefillRows, places); };
     const MemoryBytes prefill_work = scratch(Phase::kPrefill, kPrefillRows) + prompt_batches(1);
@@ -88,12 +90,12 @@ PlanInput with_passes(PlanInput in, const LlamaConfig& c, const Shard& shard, co
     return in;
 }
 
-MemoryBytes level_work(const LlamaConfig& c, const Shard& shard, const LevelOptions& o, std::string_view backend,
-                       int threads) {
+MemoryBytes level_work(const LlamaConfig& c, const Shard& shard, const WeightFormat& weights, const LevelOptions& o,
+                       std::string_view backend, int threads) {
     LevelOptions one = o;
     one.sequences = 1;
     one.common = 0;
-    const PlanInput in = plan_input(c, shard, DType::kF16, one, backend, threads, PlanInput::kAll);
+    const PlanInput in = plan_input(c, shard, weights, one, backend, threads, PlanInput::kAll);
     return in.by_layers ? in.work + in.hidden_on_device + in.prompt_batches : in.work;
 }
 

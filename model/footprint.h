@@ -11,7 +11,8 @@
 namespace trireme {
 
 KvShape kv_shape(const LlamaConfig& config, const Shard& shard, const LevelOptions& options);
-KernelLimits kernel_limits(const LlamaConfig& config, const Shard& shard, int64_t rows);
+/// `blocks`: some matrices are in blocks.
+KernelLimits kernel_limits(const LlamaConfig& config, const Shard& shard, int64_t rows, bool blocks);
 /// Number of batches of kPrefillRows rows for a prompt.
 int64_t prefill_batches(int64_t tokens);
 /// Memory of a prompt's residual streams in a layer-by-layer prefill, and of the input of iterated layers.
@@ -28,8 +29,8 @@ PlanInput with_passes(PlanInput input, const LlamaConfig& config, const Shard& s
                       int64_t passes);
 /// Returns the memory of a level of one sequence, without its weights and KV tiles: activations, scratch, tables.
 /// options.sequences and options.common are not read.
-MemoryBytes level_work(const LlamaConfig& config, const Shard& shard, const LevelOptions& options,
-                       std::string_view backend, int threads);
+MemoryBytes level_work(const LlamaConfig& config, const Shard& shard, const WeightFormat& weights,
+                       const LevelOptions& options, std::string_view backend, int threads);
 /// Returns the shard that needs the most memory.
 Shard largest_shard(const LlamaConfig& config, int ranks);
 

@@ -34,8 +34,10 @@ Level::Level(Device& device, Comm& comm, const Weights& weights, const LevelOpti
       map_(config_.layer_map),
       cache_(make_cache(device, options)),
       s_(device, config_, shard_),
-      decode_op_(make_kernels(device, *compute_, Phase::kDecode, kernel_limits(config_, shard_, kMaxRows))),
-      prefill_op_(make_kernels(device, *compute_, Phase::kPrefill, kernel_limits(config_, shard_, kPrefillRows))),
+      decode_op_(make_kernels(device, *compute_, Phase::kDecode,
+                              kernel_limits(config_, shard_, kMaxRows, weights.in_blocks()))),
+      prefill_op_(make_kernels(device, *compute_, Phase::kPrefill,
+                               kernel_limits(config_, shard_, kPrefillRows, weights.in_blocks()))),
       rope_(config_.rope, config_.head_dim),
       decode_batch_(device, *compute_, rope_, config_.head_dim, kMaxRows),
       // A layer-by-layer prefill uses every batch of the prompt once for each layer: all of them are kept.

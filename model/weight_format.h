@@ -1,9 +1,9 @@
 #pragma once
-/// WeightFormat: how a run holds a model's matrices in memory: all as one plain type, or those of quantised types in
-/// the blocks of the file (kernels/weight_matrix.h).
+/// WeightFormat: how a run holds a model's matrices in memory: all as one plain type, or each as its file has it, with
+/// the blocks of quantised types (kernels/weight_matrix.h).
 
+#include <algorithm>
 #include <map>
-#include <optional>
 #include <string>
 
 #include "model/checkpoint/weight_source.h"
@@ -14,25 +14,29 @@ class WeightFormat {
   public:
     /// All matrices as `dtype`: f32, f16 or bf16.
     WeightFormat(DType dtype = DType::kF32) : dtype_(dtype) {}  // NOLINT(google-explicit-constructor)
-    /// Matrices of quantised types in their blocks, whose products are those of `as` (WeightMatrix); the others as
-    /// `as`: f32 or bf16.
+    /// Each matrix in its type in the file. `as`, f32 or bf16: the products of blocks (WeightMatrix). With f32, BF16
+    /// matrices are f32 too: products of bf16 would round activations.
     WeightFormat(const WeightSource& source, DType as) : dtype_(as) {
         for (const TensorInfo& t : source.tensors()) {
-            if (is_quantised(t.type) && t.shape.rank() == 2) blocks_.emplace(t.name, t.type);
+            if (t.shape.rank() != 2) continue;
+            const bool rounds = t.type == StoredType::kBF16 && as == DType::kF32;
+            types_.emplace(t.name, rounds ? StoredType::kF32 : t.type);
         }
     }
 
     DType dtype() const { return dtype_; }
-    /// The type of a tensor's blocks; none if it is held as dtype().
-    std::optional<StoredType> blocks_of(const std::string& tensor) const {
-        const auto it = blocks_.find(tensor);
-        return it == blocks_.end() ? std::optional<StoredType>() : it->second;
+    /// The type in memory of a matrix's tensor.
+    StoredType type_of(const std::string& tensor) const {
+        const auto it = types_.find(tensor);
+        return it == types_.end() ? stored_as(dtype_) : it->second;
     }
-    bool has_blocks() const { return !blocks_.empty(); }
+    bool has_blocks() const {
+        return std::ranges::any_of(types_, [](const auto& entry) { return is_quantised(entry.second); });
+    }
 
   private:
     DType dtype_;
-    std::map<std::string, StoredType> blocks_;
+    std::map<std::string, StoredType> types_;  // empty: all are of type dtype_
 };
 
 }  // namespace trireme

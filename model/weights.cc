@@ -32,10 +32,17 @@ struct MatrixPlan {
         for (const TensorRows& r : rows) n += r.rows;
         return n;
     }
-    /// Whether the matrix is held in blocks: all of its tensors are. Where some are not, all are held plain.
+    /// Whether some of the tensors are in blocks.
     bool blocks(const WeightFormat& format) const {
         return cols > 0 &&
-               std::ranges::all_of(rows, [&](const TensorRows& r) { return format.blocks_of(r.name).has_value(); });
+               std::ranges::any_of(rows, [&](const TensorRows& r) { return is_quantised(format.type_of(r.name)); });
+    }
+    /// The type of a matrix without blocks: the one type of its tensors, or the type of products.
+    DType plain_type(const WeightFormat& format) const {
+        const StoredType first = format.type_of(rows[0].name);
+        const bool one =
+            std::ranges::all_of(rows, [&](const TensorRows& r) { return format.type_of(r.name) == first; });
+        return one && !is_quantised(first) ? plain_dtype(first) : format.dtype();
     }
     /// Elements of the first block that belong to another rank's columns.
     int64_t skip(StoredType type) const { return col0 % layout_of(type).elements; }
@@ -45,9 +52,9 @@ struct MatrixPlan {
         return (skip(type) + cols + l.elements - 1) / l.elements * static_cast<int64_t>(l.bytes);
     }
     size_t bytes(const WeightFormat& format) const {
-        if (!blocks(format)) return static_cast<size_t>(all_rows() * cols) * size_of(format.dtype());
+        if (!blocks(format)) return static_cast<size_t>(all_rows() * cols) * size_of(plain_type(format));
         int64_t n = 0;
-        for (const TensorRows& r : rows) n += r.rows * stride(*format.blocks_of(r.name));
+        for (const TensorRows& r : rows) n += r.rows * stride(format.type_of(r.name));
         return static_cast<size_t>(n);
     }
     /// Bytes that an arena uses for it.
@@ -138,29 +145,28 @@ void add_heads(const LlamaConfig& c, const std::string& name, int64_t row0, cons
 WeightMatrix take(const LlamaConfig& c, const MatrixPlan& plan, const WeightFormat& format, DeviceArena& arena,
                   std::vector<WeightPiece>& pieces) {
     const bool blocks = plan.blocks(format);
-    const Tensor plain = blocks ? Tensor() : arena.take(format.dtype(), {plan.all_rows(), plan.cols});
+    const Tensor plain = blocks ? Tensor() : arena.take(plan.plain_type(format), {plan.all_rows(), plan.cols});
     char* next = nullptr;
     WeightMatrix all = plain;
     if (blocks) {
         next = static_cast<char*>(arena.take(DType::kU8, {static_cast<int64_t>(plan.bytes(format))}).data());
-        all = WeightMatrix(plan.cols, plan.skip(*format.blocks_of(plan.rows[0].name)), format.dtype());
+        all = WeightMatrix(plan.cols, plan.skip(format.type_of(plan.rows[0].name)), format.dtype());
     }
     int64_t first = 0;
     for (const TensorRows& r : plan.rows) {
         WeightRows to;
         if (blocks) {
-            const StoredType type = *format.blocks_of(r.name);
+            const StoredType type = format.type_of(r.name);
             to = {type, next, r.rows, plan.stride(type)};
             next += to.rows * to.stride;
             all.add(to);
         }
         const auto add = [&](int64_t from, int64_t row, int64_t n) {
-            if (blocks) {
-                pieces.push_back({r.name,
-                                  from,
-                                  plan.col0,
-                                  Tensor(),
-                                  {to.type, static_cast<char*>(to.data) + row * to.stride, n, to.stride}});
+            void* const at = blocks ? static_cast<char*>(to.data) + row * to.stride : nullptr;
+            if (blocks && is_quantised(to.type)) {
+                pieces.push_back({r.name, from, plan.col0, Tensor(), {to.type, at, n, to.stride}});
+            } else if (blocks) {
+                pieces.push_back({r.name, from, plan.col0, Tensor(at, plain_dtype(to.type), {n, plan.cols})});
             } else {
                 pieces.push_back({r.name, from, plan.col0, plain.slice_rows(first + row, n)});
             }
@@ -218,6 +224,7 @@ Weights::Weights(Device& device, const WeightSource& source, const Shard& shard,
     : config_(source.config()),
       shard_(shard),
       dtype_(format.dtype()),
+      in_blocks_(format.has_blocks()),
       arena_(device, bytes_for(config_, shard, format)),
       bytes_per_step_(bytes_per_step_for(config_, shard, format)) {
     config_.rope.choose_factors(context > 0 ? context : config_.context);

@@ -49,8 +49,10 @@ class Weights {
 
     const LlamaConfig& config() const { return config_; }
     const Shard& shard() const { return shard_; }
-    /// The type whose products these are (WeightFormat::dtype).
+    /// The type of plain matrices, or of the products of blocks (WeightFormat::dtype).
     DType dtype() const { return dtype_; }
+    /// Whether some matrices are in blocks.
+    bool in_blocks() const { return in_blocks_; }
 
     WeightMatrix embedding;  // [vocab, dim], all of it
     std::vector<LayerWeights> layers;
@@ -68,6 +70,7 @@ class Weights {
     LlamaConfig config_;
     Shard shard_;
     DType dtype_;
+    bool in_blocks_;
     Arena<Space::kDevice> arena_;
     size_t bytes_per_step_ = 0;
 };

@@ -1,6 +1,7 @@
 #pragma once
 /// How a checkpoint stores the elements of a tensor: plain numbers, or blocks with shared scales (GGUF).
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -86,6 +87,24 @@ constexpr std::string_view name_of(StoredType t) {
 
 constexpr bool is_quantised(StoredType t) {
     return t > StoredType::kBF16;
+}
+
+/// The element type of a plain type, and the plain type of an element type.
+constexpr DType plain_dtype(StoredType t) {
+    return t == StoredType::kF32 ? DType::kF32 : t == StoredType::kF16 ? DType::kF16 : DType::kBF16;
+}
+constexpr StoredType stored_as(DType t) {
+    return t == DType::kF32 ? StoredType::kF32 : t == DType::kF16 ? StoredType::kF16 : StoredType::kBF16;
+}
+
+/// Values of 4-bit codes: of IQ4_NL and IQ4_XS; of MXFP4 (e2m1), doubled.
+alignas(16) inline constexpr int8_t kUnevenValues[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                                         1,    13,   25,  38,  53,  69,  89,  113};
+alignas(16) inline constexpr int8_t kE2m1Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+/// MXFP4's scale, 2^(e - 127), halved because values are doubled.
+constexpr float e8m0_half(uint32_t e) {
+    return std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23);
 }
 
 }  // namespace trireme

@@ -7,8 +7,6 @@
 #define TRIREME_KERNELS_CPU_BLOCKS_INL_H
 #endif
 
-#include <bit>
-
 #include "kernels/cpu/simd-inl.h"
 #include "runtime/stored_type.h"
 
@@ -56,10 +54,6 @@ HWY_INLINE void write_values(Vb codes, float scale, float offset, T* out) {
         store_rounded(d, kOffset ? hn::Add(product, hn::Set(d, offset)) : product, out + i);
     }
 }
-
-/// Values of 4-bit codes: IQ4_NL and IQ4_XS; MXFP4's e2m1, doubled.
-alignas(16) constexpr int8_t kUneven[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-alignas(16) constexpr int8_t kE2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 HWY_INLINE Vb looked_up(const int8_t (&table)[16], Vb codes) {
     return hn::TableLookupBytes(load_bytes(reinterpret_cast<const uint8_t*>(table)), codes);
@@ -109,8 +103,7 @@ HWY_INLINE void coded(const uint8_t* q, const int8_t (&table)[16], float scale, 
 
 template <class T>
 HWY_INLINE void mxfp4_block(const uint8_t* b, T* out) {
-    const uint32_t e = b[0];
-    coded(b + 1, kE2m1, std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23), out);
+    coded(b + 1, kE2m1Values, e8m0_half(b[0]), out);
 }
 
 template <class T>
@@ -180,7 +173,7 @@ HWY_INLINE void iq4_xs_block(const uint8_t* b, T* out) {
     for (int g = 0; g < 8; ++g) {
         const int low = g % 2 == 0 ? b[4 + g / 2] & 15 : b[4 + g / 2] >> 4;
         const int scale = (low | static_cast<int>(high >> (2 * g) & 3) << 4) - 32;
-        coded(b + 8 + g * 16, kUneven, d * static_cast<float>(scale), out + g * 32);
+        coded(b + 8 + g * 16, kUnevenValues, d * static_cast<float>(scale), out + g * 32);
     }
 }
 
@@ -203,7 +196,7 @@ void decode_blocks(StoredType type, const uint8_t* blocks, int64_t n, T* out) {
         case StoredType::kQ8_0:
             return all([](const uint8_t* b, T* to) HWY_ATTR { q8_0_block(b, to); });
         case StoredType::kIQ4_NL:
-            return all([](const uint8_t* b, T* to) HWY_ATTR { coded(b + 2, kUneven, half_float(b), to); });
+            return all([](const uint8_t* b, T* to) HWY_ATTR { coded(b + 2, kUnevenValues, half_float(b), to); });
         case StoredType::kMXFP4:
             return all([](const uint8_t* b, T* to) HWY_ATTR { mxfp4_block(b, to); });
         case StoredType::kQ2_K:

@@ -1,6 +1,7 @@
 /// Products of weights in blocks with dot products of bf16 pairs (pairs-inl.h). A weight is code * scale + offset, with
 /// a small whole number as code, which bf16 has exactly. A tile of weight rows is decoded to codes, scales and offsets
-/// in the cache; each row of x multiplies the codes, and scales and offsets follow in f32. So weights are not rounded.
+/// in the cache. Each row of x multiplies the codes, then the scales, in f32; and its sums over 16 elements multiply
+/// the offsets. So weights are not rounded.
 #if defined(TRIREME_KERNELS_CPU_CODED_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TRIREME_KERNELS_CPU_CODED_INL_H
 #undef TRIREME_KERNELS_CPU_CODED_INL_H
@@ -8,8 +9,8 @@
 #define TRIREME_KERNELS_CPU_CODED_INL_H
 #endif
 
+#include <algorithm>
 #include <array>
-#include <bit>
 
 #include "kernels/cpu/pairs-inl.h"
 #include "runtime/stored_type.h"
@@ -18,8 +19,17 @@
 #define TRIREME_KERNELS_CPU_CODED_ONCE
 namespace trireme {
 
-/// A decoded weight row of k elements: codes [k]; scales and offsets [k / 16], of which types with a scale for 32
-/// elements use the first half.
+/// Sums over 16 elements, of rows of k, in whole vectors.
+constexpr int64_t coded_sums(int64_t k) {
+    return (k / 16 + 15) / 16 * 16;
+}
+/// Floats of a decoded weight row.
+constexpr int64_t coded_floats(int64_t k) {
+    return k / 2 + 2 * coded_sums(k);
+}
+
+/// A decoded weight row of k elements: codes [k]; scales for 32 elements or 16; offsets for 16, then zeros up to
+/// coded_sums(k).
 struct CodedRow {
     bf16* codes;
     float *scales, *offsets;
@@ -45,12 +55,10 @@ constexpr std::array<uint16_t, N> code_table(const Value& value) {
 template <int kZero, size_t N = 32>
 alignas(64) inline constexpr std::array<uint16_t, N> kStraight = code_table<N>([](int i) { return i - kZero; });
 alignas(64) inline constexpr std::array<uint16_t, 32> kUnevenCodes = code_table<32>([](int i) {
-    constexpr int kValues[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-    return kValues[i % 16];
+    return kUnevenValues[i % 16];
 });
 alignas(64) inline constexpr std::array<uint16_t, 32> kE2m1Codes = code_table<32>([](int i) {
-    constexpr int kValues[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};  // doubled
-    return kValues[i % 16];
+    return kE2m1Values[i % 16];
 });
 
 }  // namespace trireme
@@ -115,7 +123,7 @@ HWY_INLINE void code_small(const uint8_t* b, bf16* codes, float* scales, float* 
     if constexpr (kFive) v = _mm256_or_si256(v, _mm256_maskz_set1_epi8(word_at<uint32_t>(q - 4), 16));
     put_codes(v, kStraight<kZero>, codes);
     *scales = half_at(b);
-    if constexpr (kOffset) *offsets = half_at(b + 2);
+    if constexpr (kOffset) offsets[0] = offsets[1] = half_at(b + 2);
 }
 
 HWY_INLINE void code_q8_0(const uint8_t* b, bf16* codes, float* scales) {
@@ -132,9 +140,8 @@ HWY_INLINE void code_iq4_nl(const uint8_t* b, bf16* codes, float* scales) {
 }
 
 HWY_INLINE void code_mxfp4(const uint8_t* b, bf16* codes, float* scales) {
-    const uint32_t e = b[0];
     put_codes(both_halves(b + 1), kE2m1Codes, codes);
-    *scales = std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23);
+    *scales = e8m0_half(b[0]);
 }
 
 HWY_INLINE void code_q2_k(const uint8_t* b, bf16* codes, float* scales, float* offsets) {
@@ -170,7 +177,9 @@ HWY_INLINE void code_k(const uint8_t* b, bf16* codes, float* scales, float* offs
     const uint64_t scale = (u0 & kSix) | static_cast<uint64_t>((u2 & kLow) | (u0 >> 6 & kHigh) << 4) << 32;
     const uint64_t min = (u1 & kSix) | static_cast<uint64_t>((u2 >> 4 & kLow) | (u1 >> 6 & kHigh) << 4) << 32;
     put_scales(scale, half_at(b), scales);
-    put_scales(min, -half_at(b + 2), offsets);
+    // A minimum is for two runs of 16: each of the eight is written twice.
+    const __m512i mins = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128(static_cast<int64_t>(min)));
+    put_scales(_mm512_or_si512(mins, _mm512_slli_epi64(mins, 32)), -half_at(b + 2), offsets);
     const __m256i fifth = bytes_at(b + 16);  // kFive only
     const uint8_t* q = b + 16 + (kFive ? 32 : 0);
     for (int g = 0; g < 8; ++g) {
@@ -230,13 +239,13 @@ HWY_INLINE void code_block(const uint8_t* b, bf16* codes, float* scales, float* 
 
 /// out[r][j] = w[j] . x[r], r < R, j < W. A product has one accumulator that runs over groups of 32 elements: its bits
 /// do not depend on W and R.
+/// `sums`: of each row of x over 16 elements.
 template <int W, int R, bool kPer16, bool kOffset>
-HWY_INLINE void coded_tile(const CodedRow* w, const bf16* x, int64_t x_stride, int64_t k, float* out,
+HWY_INLINE void coded_tile(const CodedRow* w, const bf16* x, int64_t x_stride, const float* sums, int64_t k, float* out,
                            int64_t out_stride) {
     static_assert(W == 1 || W == 4);
     const F d;
     const Vf zero = hn::Zero(d);
-    const __m512i ones = _mm512_set1_epi16(static_cast<int16_t>(bf16(1.0F).bits));
     Vf acc[R][W];
     for (int r = 0; r < R; ++r)
         for (int j = 0; j < W; ++j) acc[r][j] = zero;
@@ -246,18 +255,18 @@ HWY_INLINE void coded_tile(const CodedRow* w, const bf16* x, int64_t x_stride, i
     };
     for (int64_t g = 0; g < k / 32; ++g) {
         __m512i xs[R];
-        Vf sums[R];
-        for (int r = 0; r < R; ++r) {
-            xs[r] = load_pairs(x + r * x_stride + g * 32);
-            if constexpr (kOffset) sums[r] = add_pairs(zero, ones, xs[r]);
-        }
+        for (int r = 0; r < R; ++r) xs[r] = load_pairs(x + r * x_stride + g * 32);
         for (int j = 0; j < W; ++j) {
             const __m512i codes = load_pairs(w[j].codes + g * 32);
             const Vf scale = of_group(w[j].scales, g);
             for (int r = 0; r < R; ++r) acc[r][j] = hn::MulAdd(add_pairs(zero, codes, xs[r]), scale, acc[r][j]);
-            if constexpr (kOffset) {
-                const Vf offset = of_group(w[j].offsets, g);
-                for (int r = 0; r < R; ++r) acc[r][j] = hn::MulAdd(sums[r], offset, acc[r][j]);
+        }
+    }
+    for (int64_t i = 0; kOffset && i < coded_sums(k); i += kLanes) {
+        for (int j = 0; j < W; ++j) {
+            const Vf offset = hn::LoadU(d, w[j].offsets + i);
+            for (int r = 0; r < R; ++r) {
+                acc[r][j] = hn::MulAdd(hn::LoadU(d, sums + r * coded_sums(k) + i), offset, acc[r][j]);
             }
         }
     }
@@ -272,24 +281,25 @@ HWY_INLINE void coded_tile(const CodedRow* w, const bf16* x, int64_t x_stride, i
 
 /// Multiplies all rows of x, in groups of at most four, by W decoded weight rows.
 template <int W, bool kPer16, bool kOffset>
-HWY_NOINLINE void coded_groups(const MatmulArgs& a, const CodedRow* w, float* out) {
+HWY_NOINLINE void coded_groups(const MatmulArgs& a, const float* sums, const CodedRow* w, float* out) {
     const int64_t groups = (a.rows + 3) / 4;
     for (int64_t g = 0; g < groups; ++g) {
         const Part part = part_of(a.rows, static_cast<int>(g), static_cast<int>(groups));
         const bf16* x = static_cast<const bf16*>(a.x) + part.begin * a.x_stride;
+        const float* sums_of = sums + part.begin * coded_sums(a.k);
         float* to = out + part.begin * a.out_stride;
         switch (part.end - part.begin) {
             case 1:
-                coded_tile<W, 1, kPer16, kOffset>(w, x, a.x_stride, a.k, to, a.out_stride);
+                coded_tile<W, 1, kPer16, kOffset>(w, x, a.x_stride, sums_of, a.k, to, a.out_stride);
                 break;
             case 2:
-                coded_tile<W, 2, kPer16, kOffset>(w, x, a.x_stride, a.k, to, a.out_stride);
+                coded_tile<W, 2, kPer16, kOffset>(w, x, a.x_stride, sums_of, a.k, to, a.out_stride);
                 break;
             case 3:
-                coded_tile<W, 3, kPer16, kOffset>(w, x, a.x_stride, a.k, to, a.out_stride);
+                coded_tile<W, 3, kPer16, kOffset>(w, x, a.x_stride, sums_of, a.k, to, a.out_stride);
                 break;
             default:
-                coded_tile<W, 4, kPer16, kOffset>(w, x, a.x_stride, a.k, to, a.out_stride);
+                coded_tile<W, 4, kPer16, kOffset>(w, x, a.x_stride, sums_of, a.k, to, a.out_stride);
                 break;
         }
     }
@@ -298,15 +308,15 @@ HWY_NOINLINE void coded_groups(const MatmulArgs& a, const CodedRow* w, float* ou
 /// Multiplies by W weight rows from row n on, which are decoded first. `scratch`: floats for 4 rows. (Lambdas would be
 /// compiled without the instructions of pairs, and would call these functions.)
 template <StoredType kType, int W>
-HWY_INLINE void multiply_coded(const MatmulArgs& a, int64_t stride, int64_t n, float* scratch) {
+HWY_INLINE void multiply_coded(const MatmulArgs& a, const float* sums, int64_t stride, int64_t n, float* scratch) {
     constexpr BlockLayout kLayout = layout_of(kType);
     constexpr int64_t kScales = kLayout.elements / (scales_16(kType) ? 16 : 32);  // of a block
     constexpr int64_t kAhead = 4096;  // bytes; without it, waiting for memory took a third of the time (Zen 5)
     const int64_t k = a.k;
     CodedRow w[W];
     for (int j = 0; j < W; ++j) {
-        float* mine = scratch + j * (k / 2 + k / 8);
-        w[j] = {reinterpret_cast<bf16*>(mine), mine + k / 2, mine + k / 2 + k / 16};
+        float* mine = scratch + j * coded_floats(k);
+        w[j] = {reinterpret_cast<bf16*>(mine), mine + k / 2, mine + k / 2 + coded_sums(k)};
         const uint8_t* b = static_cast<const uint8_t*>(a.w) + (n + j) * stride;
         bf16* codes = w[j].codes;
         float *scales = w[j].scales, *offsets = w[j].offsets;
@@ -314,50 +324,61 @@ HWY_INLINE void multiply_coded(const MatmulArgs& a, int64_t stride, int64_t n, f
             for (size_t line = 0; line < kLayout.bytes; line += 64) prefetch(b + kAhead + line);
             code_block<kType>(b, codes, scales, offsets);
             scales += kScales;
-            offsets += kScales;
+            offsets += kLayout.elements / 16;
         }
+        std::fill(offsets, w[j].offsets + coded_sums(k), 0.0F);
     }
-    coded_groups<W, scales_16(kType), has_offsets(kType)>(a, w, a.out + n);
+    coded_groups<W, scales_16(kType), has_offsets(kType)>(a, sums, w, a.out + n);
 }
 
 /// Multiplies by weight rows [begin, end).
 template <StoredType kType>
-HWY_NOINLINE void multiply_coded_rows(const MatmulArgs& a, int64_t stride, int64_t begin, int64_t end, float* scratch) {
+HWY_NOINLINE void multiply_coded_rows(const MatmulArgs& a, const float* sums, int64_t stride, int64_t begin,
+                                      int64_t end, float* scratch) {
     int64_t n = begin;
-    for (; n + 4 <= end; n += 4) multiply_coded<kType, 4>(a, stride, n, scratch);
-    for (; n < end; ++n) multiply_coded<kType, 1>(a, stride, n, scratch);
+    for (; n + 4 <= end; n += 4) multiply_coded<kType, 4>(a, sums, stride, n, scratch);
+    for (; n < end; ++n) multiply_coded<kType, 1>(a, sums, stride, n, scratch);
 }
 
-inline void multiply_coded_rows(StoredType type, const MatmulArgs& a, int64_t stride, int64_t begin, int64_t end,
-                                float* scratch) {
+/// sums[r, i] = the sum of elements [16 i, 16 i + 16) of row r of x, then zeros up to coded_sums(k).
+inline void sum_coded_rows(const bf16* x, int64_t rows, int64_t x_stride, int64_t k, float* sums) {
+    const F d;
+    for (int64_t r = 0; r < rows; ++r, x += x_stride, sums += coded_sums(k)) {
+        for (int64_t i = 0; i < k / 16; ++i) sums[i] = sum_lanes(load(d, x + i * 16));
+        std::fill(sums + k / 16, sums + coded_sums(k), 0.0F);
+    }
+}
+
+inline void multiply_coded_rows(StoredType type, const MatmulArgs& a, const float* sums, int64_t stride, int64_t begin,
+                                int64_t end, float* scratch) {
     using enum StoredType;
     switch (type) {
         case kQ4_0:
-            return multiply_coded_rows<kQ4_0>(a, stride, begin, end, scratch);
+            return multiply_coded_rows<kQ4_0>(a, sums, stride, begin, end, scratch);
         case kQ4_1:
-            return multiply_coded_rows<kQ4_1>(a, stride, begin, end, scratch);
+            return multiply_coded_rows<kQ4_1>(a, sums, stride, begin, end, scratch);
         case kQ5_0:
-            return multiply_coded_rows<kQ5_0>(a, stride, begin, end, scratch);
+            return multiply_coded_rows<kQ5_0>(a, sums, stride, begin, end, scratch);
         case kQ5_1:
-            return multiply_coded_rows<kQ5_1>(a, stride, begin, end, scratch);
+            return multiply_coded_rows<kQ5_1>(a, sums, stride, begin, end, scratch);
         case kQ8_0:
-            return multiply_coded_rows<kQ8_0>(a, stride, begin, end, scratch);
+            return multiply_coded_rows<kQ8_0>(a, sums, stride, begin, end, scratch);
         case kIQ4_NL:
-            return multiply_coded_rows<kIQ4_NL>(a, stride, begin, end, scratch);
+            return multiply_coded_rows<kIQ4_NL>(a, sums, stride, begin, end, scratch);
         case kMXFP4:
-            return multiply_coded_rows<kMXFP4>(a, stride, begin, end, scratch);
+            return multiply_coded_rows<kMXFP4>(a, sums, stride, begin, end, scratch);
         case kQ2_K:
-            return multiply_coded_rows<kQ2_K>(a, stride, begin, end, scratch);
+            return multiply_coded_rows<kQ2_K>(a, sums, stride, begin, end, scratch);
         case kQ3_K:
-            return multiply_coded_rows<kQ3_K>(a, stride, begin, end, scratch);
+            return multiply_coded_rows<kQ3_K>(a, sums, stride, begin, end, scratch);
         case kQ4_K:
-            return multiply_coded_rows<kQ4_K>(a, stride, begin, end, scratch);
+            return multiply_coded_rows<kQ4_K>(a, sums, stride, begin, end, scratch);
         case kQ5_K:
-            return multiply_coded_rows<kQ5_K>(a, stride, begin, end, scratch);
+            return multiply_coded_rows<kQ5_K>(a, sums, stride, begin, end, scratch);
         case kQ6_K:
-            return multiply_coded_rows<kQ6_K>(a, stride, begin, end, scratch);
+            return multiply_coded_rows<kQ6_K>(a, sums, stride, begin, end, scratch);
         case kIQ4_XS:
-            return multiply_coded_rows<kIQ4_XS>(a, stride, begin, end, scratch);
+            return multiply_coded_rows<kIQ4_XS>(a, sums, stride, begin, end, scratch);
         case kF32:
         case kF16:
         case kBF16:

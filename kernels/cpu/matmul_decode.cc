@@ -1,5 +1,5 @@
 /// Decode products, out = x w^T for up to 64 rows: weights are read from memory once for all rows. Rows of blocks are
-/// decoded into the cache, a few at a time, and are plain rows from there on.
+/// decoded into the cache, a few at a time: to plain rows, or to codes (coded-inl.h).
 
 #include "kernels/cpu/bf16_dots.h"
 #include "kernels/cpu/ops.h"
@@ -26,8 +26,9 @@ inline constexpr int64_t kDecodedRows =
 /// A product with rows of blocks: MatmulArgs::k counts the elements of whole blocks.
 struct BlockRows {
     StoredType type;
-    int64_t stride;  // bytes of a row
-    void* decoded;   // [kDecodedRows, k], this thread's
+    int64_t stride;     // bytes of a row
+    const float* sums;  // of rows of x over 16 elements, if the products are of pairs (coded-inl.h)
+    void* decoded;      // [kDecodedRows, k], this thread's
 };
 
 }  // namespace trireme
@@ -111,6 +112,21 @@ struct Pairs {
     }
 };
 
+/// Multiplies weight rows [begin, end) by the rows `part` of x, one to four.
+template <class How, class T>
+HWY_INLINE void one_group(const MatmulArgs& a, const T* w, const Part& part, int64_t begin, int64_t end, Ahead& ahead) {
+    switch (part.end - part.begin) {
+        case 1:
+            return How::template multiply<1>(a, w, part.begin, begin, end, ahead);
+        case 2:
+            return How::template multiply<2>(a, w, part.begin, begin, end, ahead);
+        case 3:
+            return How::template multiply<3>(a, w, part.begin, begin, end, ahead);
+        default:
+            return How::template multiply<4>(a, w, part.begin, begin, end, ahead);
+    }
+}
+
 /// Multiplies blocks of weight rows. A block remains in the cache while the groups pass over it; meanwhile the thread's
 /// next block is prefetched. During its last one, the thread prefetches its first block of the next product: weights
 /// are stored in the order in which a forward reads them. (If they are not, only time is lost.)
@@ -125,52 +141,15 @@ void columns(const MatmulArgs& a, int64_t block, Handout& blocks, int thread) {
         Ahead ahead{reinterpret_cast<const char*>(w + fetched)};
         for (int64_t g = 0; g < groups; ++g) {
             const Part part = part_of(a.rows, static_cast<int>(g), static_cast<int>(groups));
-            const int64_t rows = part.end - part.begin;
-            ahead.step = 64 * How::height(rows) / groups;
+            ahead.step = 64 * How::height(part.end - part.begin) / groups;
             ahead.lines = (ahead.step + 63) / 64;
-            switch (rows) {
-                case 1:
-                    How::template multiply<1>(a, w, part.begin, n, n_end, ahead);
-                    break;
-                case 2:
-                    How::template multiply<2>(a, w, part.begin, n, n_end, ahead);
-                    break;
-                case 3:
-                    How::template multiply<3>(a, w, part.begin, n, n_end, ahead);
-                    break;
-                default:
-                    How::template multiply<4>(a, w, part.begin, n, n_end, ahead);
-                    break;
-            }
-        }
-    }
-}
-
-/// Multiplies the rows of x, in groups, by weight rows that are in the cache.
-template <class How, class T>
-void every_group(const MatmulArgs& a, const T* w, int64_t begin, int64_t end, Ahead& ahead) {
-    const int64_t groups = (a.rows + 3) / 4;
-    for (int64_t g = 0; g < groups; ++g) {
-        const Part part = part_of(a.rows, static_cast<int>(g), static_cast<int>(groups));
-        switch (part.end - part.begin) {
-            case 1:
-                How::template multiply<1>(a, w, part.begin, begin, end, ahead);
-                break;
-            case 2:
-                How::template multiply<2>(a, w, part.begin, begin, end, ahead);
-                break;
-            case 3:
-                How::template multiply<3>(a, w, part.begin, begin, end, ahead);
-                break;
-            default:
-                How::template multiply<4>(a, w, part.begin, begin, end, ahead);
-                break;
+            one_group<How>(a, w, part, n, n_end, ahead);
         }
     }
 }
 
 /// Multiplies runs of `block` weight rows, which are decoded first.
-template <class How, class T>
+template <class T>
 void block_columns(const MatmulArgs& a, const BlockRows& b, int64_t block, Handout& blocks, int thread) {
     T* decoded = static_cast<T*>(b.decoded);
     for (int64_t i = blocks.first(thread); i < blocks.size(); i = blocks.next()) {
@@ -184,7 +163,11 @@ void block_columns(const MatmulArgs& a, const BlockRows& b, int64_t block, Hando
             MatmulArgs part = a;
             part.out += n;
             Ahead none;
-            every_group<How>(part, static_cast<const T*>(decoded), 0, some, none);
+            const int64_t groups = (a.rows + 3) / 4;
+            for (int64_t g = 0; g < groups; ++g) {
+                const Part rows = part_of(a.rows, static_cast<int>(g), static_cast<int>(groups));
+                one_group<Plain>(part, static_cast<const T*>(decoded), rows, 0, some, none);
+            }
         }
     }
 }
@@ -194,20 +177,27 @@ void matmul_block_columns(const MatmulArgs& a, const BlockRows& b, bool to_bf16,
 #if TRIREME_PAIRS
     if (pairs) {
         for (int64_t i = blocks.first(thread); i < blocks.size(); i = blocks.next()) {
-            multiply_coded_rows(b.type, a, b.stride, i * block, std::min((i + 1) * block, a.n),
+            multiply_coded_rows(b.type, a, b.sums, b.stride, i * block, std::min((i + 1) * block, a.n),
                                 static_cast<float*>(b.decoded));
         }
         return;
     }
 #endif
     (void)pairs;
-    if (to_bf16) return block_columns<Plain, bf16>(a, b, block, blocks, thread);
-    block_columns<Plain, float>(a, b, block, blocks, thread);
+    if (to_bf16) return block_columns<bf16>(a, b, block, blocks, thread);
+    block_columns<float>(a, b, block, blocks, thread);
 }
 
 void matmul_columns(const MatmulArgs& a, DType type, bool pairs, int64_t block, Handout& blocks, int thread) {
     if (pairs) return columns<Pairs, bf16>(a, block, blocks, thread);
     with_type(type, [&](auto t) HWY_ATTR { columns<Plain, decltype(t)>(a, block, blocks, thread); });
+}
+
+void matmul_sums([[maybe_unused]] const bf16* x, [[maybe_unused]] int64_t rows, [[maybe_unused]] int64_t x_stride,
+                 [[maybe_unused]] int64_t k, [[maybe_unused]] float* sums) {
+#if TRIREME_PAIRS
+    sum_coded_rows(x, rows, x_stride, k, sums);
+#endif
 }
 
 /// Packs x after `skip` zeros: rounded to bf16 if the weights are bf16, padded with zeros to `stride`.
@@ -237,6 +227,7 @@ namespace {
 HWY_EXPORT(matmul_columns);
 HWY_EXPORT(matmul_block_columns);
 HWY_EXPORT(matmul_pack);
+HWY_EXPORT(matmul_sums);
 
 /// Whole vectors of any target and type, and a cache line more: rows 4 KiB apart would compete for the same cache sets.
 int64_t packed_stride(int64_t k) {
@@ -264,18 +255,18 @@ void pack_rows(const Matrix<const float>& x, int64_t skip, bool to_bf16, bool pa
     }
 }
 
-/// Elements of a row of x with the rest of its first and last block.
-int64_t most_k(const KernelLimits& limits) {
-    return limits.max_k + 2 * kMostBlock;
-}
 size_t packed_bytes(const KernelLimits& limits) {
     return static_cast<size_t>(limits.max_rows * packed_stride(most_k(limits))) * sizeof(float);
+}
+size_t sums_bytes(const KernelLimits& limits) {
+    return limits.blocks ? static_cast<size_t>(limits.max_rows * coded_sums(most_k(limits))) * sizeof(float) : 0;
 }
 
 }  // namespace
 
 size_t matmul_decode_scratch(const KernelLimits& limits, int threads) {
-    return packed_bytes(limits) + static_cast<size_t>(threads * kDecodedRows * most_k(limits)) * sizeof(float);
+    const int64_t decoded = limits.blocks ? threads * kDecodedRows * most_k(limits) : 0;
+    return packed_bytes(limits) + sums_bytes(limits) + static_cast<size_t>(decoded) * sizeof(float);
 }
 
 void matmul_blocks_decode(const Tensor& out, const Tensor& x, const WeightMatrix& w, const KernelLimits& limits,
@@ -283,14 +274,23 @@ void matmul_blocks_decode(const Tensor& out, const Tensor& x, const WeightMatrix
     const Matrix<float> o = out.as<float>();
     const bool to_bf16 = w.as() == DType::kBF16, pairs = to_bf16 && bf16_dots();
     int64_t widest = 0;
-    for (const WeightRows& part : w.parts()) widest = std::max(widest, w.stored_cols(part.type));
+    for (const WeightRows& part : w.parts()) {
+        if (is_quantised(part.type)) widest = std::max(widest, w.stored_cols(part.type));
+    }
     const int64_t stride = packed_stride(widest);
     pack_rows(x.as<const float>(), w.skip(), to_bf16, pairs, scratch, stride);
-    char* decoded = static_cast<char*>(scratch) + packed_bytes(limits);
-    int64_t first = 0;
+    auto* sums = reinterpret_cast<float*>(static_cast<char*>(scratch) + packed_bytes(limits));
+    char* decoded = static_cast<char*>(scratch) + packed_bytes(limits) + sums_bytes(limits);
+    int64_t first = 0, summed = 0;
     for (const WeightRows& part : w.parts()) {
-        const int64_t k = w.stored_cols(part.type);
-        const MatmulArgs args{scratch, part.data, o.data + first, o.rows, part.rows, k, stride, o.stride};
+        const int64_t column = first, k = w.stored_cols(part.type);
+        first += part.rows;
+        if (!is_quantised(part.type)) continue;
+        const MatmulArgs args{scratch, part.data, o.data + column, o.rows, part.rows, k, stride, o.stride};
+        if (pairs && has_offsets(part.type) && summed != k) {
+            HWY_DYNAMIC_DISPATCH(matmul_sums)(static_cast<const bf16*>(scratch), o.rows, stride, k, sums);
+            summed = k;
+        }
         const int64_t threads = parallel_width();
         int64_t block = 4 * kDecodedRows;
         while (block > kDecodedRows && part.rows < 4 * threads * block) block /= 2;
@@ -298,8 +298,12 @@ void matmul_blocks_decode(const Tensor& out, const Tensor& x, const WeightMatrix
         parallel([&](int thread, int) {
             const auto mine = static_cast<size_t>(thread * kDecodedRows * most_k(limits)) * sizeof(float);
             HWY_DYNAMIC_DISPATCH(matmul_block_columns)
-            (args, {part.type, part.stride, decoded + mine}, to_bf16, pairs, block, blocks, thread);
+            (args, {part.type, part.stride, sums, decoded + mine}, to_bf16, pairs, block, blocks, thread);
         });
+    }
+    first = 0;  // plain parts pack x in their own way
+    for (const WeightRows& part : w.parts()) {
+        if (!is_quantised(part.type)) matmul_decode(out.slice_cols(first, part.rows), x, w.plain(part), scratch);
         first += part.rows;
     }
 }

@@ -209,11 +209,6 @@ namespace {
 constexpr int64_t kPanelFloats = kDepth * kColumnBlock;
 static_assert(kPairDepth * kColumnBlock <= 2 * kPanelFloats);
 
-/// Elements of a row of x with the rest of its first and last block.
-int64_t most_k(const KernelLimits& limits) {
-    return limits.max_k + 2 * kMostBlock;
-}
-
 /// Rows of x after `skip` zeros, padded with zeros to `stride`: rounded, in pairs or not, or as they are.
 void copy_rows(const Matrix<const float>& in, int64_t skip, bool to_bf16, bool pairs, void* to, int64_t stride) {
     for_rows(in.rows, in.cols, [&](int64_t begin, int64_t end) {
@@ -239,7 +234,8 @@ void copy_rows(const Matrix<const float>& in, int64_t skip, bool to_bf16, bool p
 }  // namespace
 
 size_t matmul_prefill_scratch(const KernelLimits& limits, int threads) {
-    return static_cast<size_t>(2 * threads * kPanelFloats + limits.max_rows * most_k(limits)) * sizeof(float);
+    const int64_t panels = limits.blocks ? 2 * threads : threads;
+    return static_cast<size_t>(panels * kPanelFloats + limits.max_rows * most_k(limits)) * sizeof(float);
 }
 
 void matmul_blocks_prefill(const Tensor& out, const Tensor& x, const WeightMatrix& w, const KernelLimits&,
@@ -249,10 +245,15 @@ void matmul_blocks_prefill(const Tensor& out, const Tensor& x, const WeightMatri
     float* panels = static_cast<float*>(scratch);
     float* rows = panels + 2 * parallel_width() * kPanelFloats;
     int64_t widest = 0, first = 0;
-    for (const WeightRows& part : w.parts()) widest = std::max(widest, w.stored_cols(part.type));
+    for (const WeightRows& part : w.parts()) {
+        if (is_quantised(part.type)) widest = std::max(widest, w.stored_cols(part.type));
+    }
     copy_rows(x.as<const float>(), w.skip(), to_bf16, pairs, rows, widest);
     for (const WeightRows& part : w.parts()) {
-        const MatmulArgs args{rows,   part.data, o.data + first, o.rows, part.rows, w.stored_cols(part.type),
+        const int64_t column = first;
+        first += part.rows;
+        if (!is_quantised(part.type)) continue;
+        const MatmulArgs args{rows,   part.data, o.data + column, o.rows, part.rows, w.stored_cols(part.type),
                               widest, o.stride};
         parallel([&](int thread, int threads) {
             const Part units = part_of((part.rows + kColumnUnit - 1) / kColumnUnit, thread, threads);
@@ -261,6 +262,10 @@ void matmul_blocks_prefill(const Tensor& out, const Tensor& x, const WeightMatri
             (args, {part.type, part.stride, mine + kPanelFloats}, to_bf16, pairs, units.begin * kColumnUnit,
              std::min(units.end * kColumnUnit, part.rows), mine);
         });
+    }
+    first = 0;  // plain parts round x in their own way
+    for (const WeightRows& part : w.parts()) {
+        if (!is_quantised(part.type)) matmul_prefill(out.slice_cols(first, part.rows), x, w.plain(part), scratch);
         first += part.rows;
     }
 }
@@ -274,7 +279,7 @@ void matmul_prefill(const Tensor& out, const Tensor& x, const Tensor& w, void* s
         return;
     }
     float* panels = static_cast<float*>(scratch);
-    float* rounded = panels + 2 * parallel_width() * kPanelFloats;
+    float* rounded = panels + parallel_width() * kPanelFloats;
     MatmulArgs args{in.data, w.data(), o.data, o.rows, n, k, in.stride, o.stride};
     const bool pairs = w.dtype() == DType::kBF16 && bf16_dots();
     if (w.dtype() == DType::kBF16) {
@@ -286,7 +291,7 @@ void matmul_prefill(const Tensor& out, const Tensor& x, const Tensor& w, void* s
         const Part units = part_of((n + kColumnUnit - 1) / kColumnUnit, thread, threads);
         HWY_DYNAMIC_DISPATCH(multiply_part)
         (args, w.dtype(), pairs, units.begin * kColumnUnit, std::min(units.end * kColumnUnit, n),
-         panels + 2 * thread * kPanelFloats);
+         panels + thread * kPanelFloats);
     });
 }
 

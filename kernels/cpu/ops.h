@@ -97,6 +97,11 @@ void for_items(int64_t items, int64_t item_elements, Body&& body) {
     });
 }
 
+/// Elements of a row of x, with the rest of its first and last block where weights are in blocks.
+inline int64_t most_k(const KernelLimits& limits) {
+    return limits.max_k + (limits.blocks ? 2 * kMostBlock : 0);
+}
+
 /// Arguments of a matmul for one thread.
 struct MatmulArgs {
     const void* x;  // [rows, x_stride], packed: f32, or bf16 for dot products of pairs

@@ -64,7 +64,7 @@ BenchFacts facts_of(const Start& start, const RankGroup& rank_group, const Engin
                     {"n_ranks", rank_group.comm().size()},
                     {"n_threads", engine.threads()},
                     {"model_filename", o.model},
-                    {"model_type", fmt::format("{} {}", config.name, name_of(engine.checkpoint().weight_type.type()))},
+                    {"model_type", fmt::format("{} {}", config.name, engine.checkpoint().weight_type.name)},
                     {"model_size", model_size},
                     {"model_n_params", parameters(*engine.checkpoint().source)},
                     {"type_k", name_of(o.cache_type_k)},

@@ -36,13 +36,6 @@ std::string ranges(const PlanInput& in, const std::vector<bool>& on_chip) {
     return text.empty() ? "none" : text;
 }
 
-/// The type of a run's weights in memory; f16 if there is only a config.json.
-WeightType planned_type(const Options& o, std::string_view backend) {
-    if (o.dtype) return {*o.dtype, fmt::format("--dtype {}", name_of(*o.dtype))};
-    if (!has_weights(o.model)) return {DType::kF16, "the folder has no weights that have a type"};
-    return choose_weight_type(*open_model(o.model), {}, o.activations, backend);
-}
-
 /// The machine that flags describe. With --device-memory it is another machine, whose host memory is unlimited unless
 /// given. Otherwise memory is that of this machine and of its --device, divided among the ranks.
 Machine described(const Options& o, std::string_view backend) {
@@ -158,7 +151,7 @@ void run_plan(const Start& start, const RankGroup& rank_group) {
             log::warn("-c {}: a plan alone: the model's own context is {} tokens", o.ctx_size, config.context);
         }
         const std::string_view backend = o.device.starts_with("cuda") ? "cuda" : "cpu";
-        const WeightType weights = planned_type(o, backend);
+        const WeightType weights = planned_weight_type(o.model, o.dtype, o.activations, backend);
         const int threads = static_cast<int>(std::max<int64_t>(1, o.threads));
         const LevelOptions options = {
             .k_type = o.cache_type_k, .v_type = o.cache_type_v, .residency = {.ring = o.kv_ring}};
@@ -194,7 +187,7 @@ void run_plan(const Start& start, const RankGroup& rank_group) {
         if (m.device_gbps == 0) m.device_gbps = chain.measured_gbps(in);
         const Plan plan = make_plan(in, m);
         std::string text = fmt::format("{} tokens, {} rank{}, {} weights ({}), {}/{} keys and values: each rank\n",
-                                       wish.context, o.ranks, o.ranks == 1 ? "" : "s", weights.name(), weights.reason,
+                                       wish.context, o.ranks, o.ranks == 1 ? "" : "s", weights.name, weights.reason,
                                        name_of(o.cache_type_k), name_of(o.cache_type_v));
         if (o.side_by_side()) {
             text += fmt::format("{} parallel sequences that share {} tokens\n", wish.texts, in.kv.common);

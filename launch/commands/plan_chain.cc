@@ -8,6 +8,7 @@
 #include "launch/run/eviction.h"
 #include "launch/run/part_memory.h"
 #include "launch/run/spec_costs.h"
+#include "launch/run/weight_type.h"
 #include "offload/plan/step_forecast.h"
 
 namespace trireme {
@@ -20,7 +21,10 @@ ChainPlan::ChainPlan(const Options& o, const LlamaConfig& config, const WeightFo
     heavy_ = proposing_shape(o, config, context, /*returns=*/o.side_by_side());
     require(!o.model_draft.empty() || !o.spec.has(Part::kDraft), Exit::kUsage,
             "--spec {}: no draft model; give -md PATH", text_of(o.spec));
-    if (o.spec.has(Part::kDraft)) draft_ = open_config(o.model_draft);
+    if (o.spec.has(Part::kDraft)) {
+        draft_ = open_config(o.model_draft);
+        draft_weights_ = planned_weight_type(o.model_draft, {}, o.activations, backend).format;
+    }
     const size_t levels = o.spec.parts.size();
     require(o.accept_rates.empty() || o.accept_rates.size() == levels, Exit::kUsage,
             "--accept-rate: {} rates, and in --spec {} there are {} levels that check; want one of each, the whole "
@@ -33,7 +37,8 @@ MemoryBytes ChainPlan::proposing(const LevelOptions& level, const Shard& shard, 
     const PartModels models = {.target = config_,
                                .shard = shard,
                                .draft = draft_ ? &*draft_ : nullptr,
-                               .draft_weights = weights_,
+                               .target_weights = weights_,
+                               .draft_weights = draft_weights_,
                                .level = level,
                                .backend = backend_,
                                .threads = threads_,
@@ -67,7 +72,7 @@ double ChainPlan::level_ms(const PlanInput& in, const Machine& machine, const Sh
         return step_bytes(in, seen) / m.device_gbps * 1e-6 + m.layer_ms * static_cast<double>(config_.n_layers);
     }
     const PlanInput own =
-        plan_input(*draft_, make_shard(*draft_, 0, 1), weights_, level_, backend_, threads_, PlanInput::kAll);
+        plan_input(*draft_, make_shard(*draft_, 0, 1), draft_weights_, level_, backend_, threads_, PlanInput::kAll);
     return step_bytes(own, seen) / machine.device_gbps * 1e-6;
 }
 

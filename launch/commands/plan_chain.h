@@ -53,7 +53,7 @@ class ChainPlan {
 
     const Options& options_;
     const LlamaConfig& config_;
-    WeightFormat weights_;
+    WeightFormat weights_, draft_weights_;
     std::string_view backend_;
     int threads_;
     LevelOptions level_;

@@ -60,8 +60,8 @@ FlagGroup precision_flags() {
              {"--activations"},
              kShaped,
              "auto|bf16|f32",
-             "quantised weights on a CPU: products round activations and decoded weights to this type; f32: "
-             "exact values; auto: bf16 on CPUs with bf16 dot products, else f32",
+             "quantised weights on a CPU: type of the activations in products; f32: exact; auto: bf16 on CPUs "
+             "with bf16 dot products, else f32",
              [](O& o, const S& s) {
                  const size_t i = s.one_of({"auto", "bf16", "f32"});
                  o.activations = i == 0 ? std::nullopt : std::optional<DType>(kTypes[i]);

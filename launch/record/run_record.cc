@@ -97,7 +97,7 @@ OrderedJson about(const RecordedRun& run, const OrderedJson& ranks) {
                        {"settings", shown_settings(run.start.call)},
                        {"settings_changed", changed_settings(run.start.call)},
                        {"model", model_facts(config)},
-                       {"weights", run.engine.checkpoint().weight_type.name()},
+                       {"weights", run.engine.checkpoint().weight_type.name},
                        {"seed", o.seed.value_or(0)},
                        {"n_ranks", ranks.size()},
                        {"ranks", ranks},

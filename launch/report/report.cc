@@ -241,7 +241,7 @@ std::vector<std::string> report_lines(const RunReport& r) {
         fmt::format("decode  {:10.1f} ms  {} tokens, {:.1f} tok/s, tpot {:.3f} ms, reads {:.1f} GB/s", t.decode_ms,
                     t.new_tokens, all.decode_tok_s, t.tpot_ms, all.read_gbps),
         fmt::format("memory  {:10.1f} MB  peak RSS; weights {} {:.1f} MB, KV {}/{} {:.1f} MB for {} tokens",
-                    mb(all.peak_rss_bytes), r.engine.checkpoint().weight_type.name(), mb(all.weight_bytes),
+                    mb(all.peak_rss_bytes), r.engine.checkpoint().weight_type.name, mb(all.weight_bytes),
                     name_of(r.call.options.cache_type_k), name_of(r.call.options.cache_type_v), mb(all.kv_bytes),
                     r.engine.model().context()),
     };

@@ -35,7 +35,7 @@ class DraftModel {
     Level& level(int slot) { return *levels_[index(slot)]; }
     const WeightSource* files() const { return source_.get(); }  // null: the target's own weights
     const LlamaConfig& config() const { return config_; }
-    const WeightFormat& weight_format() const { return type_.format; }
+    const WeightType& weight_type() const { return type_; }
 
   private:
     LevelOptions options_;

@@ -100,7 +100,7 @@ void Engine::load(const Start& start, const RankGroup& rank_group, int64_t conte
     // Logged only now, so that a run that cannot start prints the reason alone.
     if (first && !device_.line.empty()) log::info("{}", device_.line);
     if (first && comm.size() > 1 && !device_comm_) log::info("ranks add through {}", comm.name());
-    if (first) log::info("weights {}: {}", type.name(), type.reason);
+    if (first) log::info("weights {}: {}", type.name, type.reason);
     if (const RopeConfig& r = config.rope; first && r.scaling == RopeScaling::kLongrope) {
         log::info("longrope: {} factors, for a context of {} (-c; original: {})",
                   longest_context_ > r.original_context ? "long" : "short", longest_context_, r.original_context);

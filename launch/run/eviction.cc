@@ -18,7 +18,7 @@ EvictionShape shape_of(const Options& o, KvPolicy policy, int64_t budget, const 
     const int64_t share = static_cast<int64_t>(std::ceil(b.budget_share * static_cast<double>(prompt_tokens)));
     EvictionShape shape = {.policy = policy,
                            .budget = b.budget_share > 0 ? std::max<int64_t>(2, share) : b.budget_or(budget),
-                           .sinks = b.sinks < 0 ? row_of(policy).sinks : b.sinks,
+                           .sinks = b.sinks,
                            .rolling = b.rolling,
                            .heads = b.heads,
                            .one_set = b.keeps_one_set(policy),
@@ -38,6 +38,10 @@ EvictionShape shape_of(const Options& o, KvPolicy policy, int64_t budget, const 
             name_of(policy),
             policies_with([](const PolicyRow& r) { return r.queries != QueriesBy::kNone && !r.shares; }));
     shape.heavy = b.heavy < 0 ? shape.budget / 2 : b.heavy;
+    if (b.sinks < 0) {  // a default yields to a small budget
+        shape.sinks = row_of(policy).sinks;
+        if (shape.observing()) shape.sinks = std::clamp<int64_t>(shape.budget - shape.observe, 0, shape.sinks);
+    }
     try {
         check_eviction(shape, config.layer_map.owners());
     } catch (const Error& e) {

@@ -11,7 +11,8 @@ namespace {
 /// A level over `shard` of the model of `config`, without its KV cache and weights.
 MemoryBytes level_memory(const LlamaConfig& config, const Shard& shard, const LevelOptions& level, const PartModels& m,
                          int64_t held) {
-    MemoryBytes all = level_work(config, shard, level, m.backend, m.threads);
+    const WeightFormat& weights = &config == m.draft ? m.draft_weights : m.target_weights;
+    MemoryBytes all = level_work(config, shard, weights, level, m.backend, m.threads);
     all.device += DraftDistributions::bytes_for(shard, held);
     return all;
 }

@@ -14,7 +14,7 @@ struct PartModels {
     const LlamaConfig& target;
     const Shard& shard;                  // the target's, on this rank
     const LlamaConfig* draft = nullptr;  // the draft model, whole on every rank; null: no part has one
-    WeightFormat draft_weights = DType::kF32;
+    WeightFormat target_weights = DType::kF32, draft_weights = DType::kF32;
     const LevelOptions& level;  // types of keys and values; the context, for levels that attend a set
     std::string_view backend;
     int threads = 1;

@@ -95,12 +95,11 @@ KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoi
     all.emplace_back("tokenizer", checkpoint.tokenizer ? fingerprint(*checkpoint.tokenizer) : "none");
     // Chains store keys in the backend's layout.
     all.emplace_back("backend", checkpoint.backend == "cpu" ? "cpu, keys in blocks of 16" : checkpoint.backend);
-    const WeightType& weights = checkpoint.weight_type;  // products of blocks do not round weights
-    all.emplace_back("weights", weights.format.has_blocks() ? fmt::format("blocks as {}", name_of(weights.type()))
-                                                            : std::string(name_of(weights.type())));
+    all.emplace_back("weights", checkpoint.weight_type.name);
     if (const WeightSource* draft = proposing == nullptr ? nullptr : proposing->draft_files(); draft != nullptr) {
         add_config(draft->config(), o.ctx_size, "draft ", all);
         all.emplace_back("draft tensors", fingerprint(*draft));
+        all.emplace_back("draft weights", proposing->draft_weights());
     }
     return all;
 }

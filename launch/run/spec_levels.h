@@ -43,6 +43,8 @@ class SpecLevels {
 
     /// The level of a part for a sequence, after load(). Errors: Exit::kInternal for a part without a level.
     Level& level(Part part, int slot = 0) const;
+    /// How the draft model's weights are held (WeightType::name); empty: no chain has a draft model.
+    std::string draft_weights() const { return draft_ ? draft_->weight_type().name : std::string(); }
     /// The draft model's files; null: no chain has a draft model.
     const WeightSource* draft_files() const { return draft_ ? draft_->files() : nullptr; }
     /// The retrieved set of sequence 0; null: no chain retrieves, or nothing is loaded.

@@ -28,17 +28,26 @@ WeightType choose_weight_type(const WeightSource& source, std::optional<DType> a
                               std::string_view backend) {
     const StoredType stored = main_type(source);
     const std::string checkpoint = fmt::format("the checkpoint is {}", name_of(stored));
-    if (asked) return {*asked, fmt::format("--dtype {}, {}", name_of(*asked), checkpoint)};
+    const auto plain = [](DType type, std::string reason) {
+        return WeightType{type, std::string(name_of(type)), std::move(reason)};
+    };
+    if (asked) return plain(*asked, fmt::format("--dtype {}, {}", name_of(*asked), checkpoint));
     const bool bf16 = multiplies_bf16_faster(backend);
-    if (is_quantised(stored)) {
-        if (!multiplies_blocks(backend)) return {DType::kF16, checkpoint + "; a GPU requires plain weights"};
-        const DType as = activations.value_or(bf16 ? DType::kBF16 : DType::kF32);
-        return {WeightFormat(source, as),
-                fmt::format("{}; products in {}{}", checkpoint, name_of(as), activations ? " (--activations)" : "")};
+    const DType as = activations.value_or(bf16 ? DType::kBF16 : DType::kF32);
+    if (WeightFormat kept(source, as); kept.has_blocks()) {
+        if (!multiplies_blocks(backend)) return plain(DType::kF16, checkpoint + "; a GPU requires plain weights");
+        return {std::move(kept), fmt::format("{} blocks ({} products)", name_of(stored), name_of(as)), checkpoint};
     }
     const DType own = source.natural_dtype();
-    if (own != DType::kF16 || !bf16) return {own, checkpoint};
-    return {own, checkpoint + "; --dtype bf16 would be faster here, and less precise"};
+    if (own != DType::kF16 || !bf16) return plain(own, checkpoint);
+    return plain(own, checkpoint + "; --dtype bf16 would be faster here, and less precise");
+}
+
+WeightType planned_weight_type(const std::string& path, std::optional<DType> asked, std::optional<DType> activations,
+                               std::string_view backend) {
+    if (asked) return {*asked, std::string(name_of(*asked)), fmt::format("--dtype {}", name_of(*asked))};
+    if (has_weights(path)) return choose_weight_type(*open_model(path), {}, activations, backend);
+    return {DType::kF16, "f16", "the folder has no weights that have a type"};
 }
 
 }  // namespace trireme

@@ -11,11 +11,10 @@ namespace trireme {
 
 struct WeightType {
     WeightFormat format;
-    std::string reason;  // for log and report: "the checkpoint is Q4_1; bf16 is the faster type here"
+    std::string name;    // for log and report: "bf16", "Q4_1 blocks (bf16 products)"
+    std::string reason;  // "the checkpoint is Q4_1"
 
     DType type() const { return format.dtype(); }
-    /// "bf16", or "blocks".
-    std::string_view name() const { return format.has_blocks() ? "blocks" : name_of(type()); }
 };
 
 /// Chooses the format. `asked` is that of --dtype; not set: the checkpoint's own type. Quantised weights then remain in
@@ -23,5 +22,8 @@ struct WeightType {
 /// bf16 dot products, else f32 (docs/results/ledger.md, CPU speed). On a GPU they are f16.
 WeightType choose_weight_type(const WeightSource& source, std::optional<DType> asked, std::optional<DType> activations,
                               std::string_view backend);
+/// Chooses the format for a plan of the model at `path`: f16 if it has no weights but a config.
+WeightType planned_weight_type(const std::string& path, std::optional<DType> asked, std::optional<DType> activations,
+                               std::string_view backend);
 
 }  // namespace trireme

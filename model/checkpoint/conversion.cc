@@ -22,7 +22,7 @@ constexpr int64_t kPieceElements = int64_t{1} << 20;
 constexpr const char* kConfigFile = "config.json";
 
 DType plain(StoredType type) {
-    return type == StoredType::kF32 ? DType::kF32 : type == StoredType::kBF16 ? DType::kBF16 : DType::kF16;
+    return is_quantised(type) ? DType::kF16 : plain_dtype(type);
 }
 
 const char* torch_name(DType type) {

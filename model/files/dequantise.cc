@@ -1,6 +1,5 @@
 #include "model/files/dequantise.h"
 
-#include <bit>
 #include <cstring>
 #include <initializer_list>
 
@@ -54,26 +53,21 @@ void q8_0(const std::byte* b, float* out) {
     for (size_t j = 0; j < 32; ++j) out[j] = i8(b + 2 + j) * d;
 }
 
-// Values of 4-bit codes: IQ4_NL and IQ4_XS; MXFP4's e2m1, doubled.
-constexpr float kUneven[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-constexpr float kE2m1[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
 /// Decodes 16 bytes to 32 elements: the low halves, then the high ones.
-void codes(const std::byte* q, const float (&values)[16], float scale, float* out) {
+void codes(const std::byte* q, const int8_t (&values)[16], float scale, float* out) {
     for (size_t j = 0; j < 16; ++j) {
-        out[j] = scale * values[u8(q + j) & 15];
-        out[j + 16] = scale * values[u8(q + j) >> 4];
+        out[j] = scale * static_cast<float>(values[u8(q + j) & 15]);
+        out[j + 16] = scale * static_cast<float>(values[u8(q + j) >> 4]);
     }
 }
 
 void iq4_nl(const std::byte* b, float* out) {
-    codes(b + 2, kUneven, half_at(b), out);
+    codes(b + 2, kUnevenValues, half_at(b), out);
 }
 
-// [e][16 bytes]: the scale is 2^(e - 127), an e8m0 number; halved here, since the values are doubled.
+// [e][16 bytes]: the scale is an e8m0 number.
 void mxfp4(const std::byte* b, float* out) {
-    const auto e = uint32_t{u8(b)};
-    codes(b + 1, kE2m1, std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23), out);
+    codes(b + 1, kE2m1Values, e8m0_half(u8(b)), out);
 }
 
 // Blocks of 256 in 16 groups of 16: [16 bytes: scale and minimum, four bits each][64 bytes][d][dmin]. 32 bytes hold
@@ -117,7 +111,7 @@ void iq4_xs(const std::byte* b, float* out) {
     for (size_t g = 0; g < 8; ++g) {
         const int low = g % 2 == 0 ? u8(b + 4 + g / 2) & 15 : u8(b + 4 + g / 2) >> 4;
         const int scale = (low | static_cast<int>((high >> (2 * g)) & 3u) << 4) - 32;
-        codes(b + 8 + g * 16, kUneven, d * static_cast<float>(scale), out + g * 32);
+        codes(b + 8 + g * 16, kUnevenValues, d * static_cast<float>(scale), out + g * 32);
     }
 }
 

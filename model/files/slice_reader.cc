@@ -13,10 +13,6 @@ namespace {
 
 constexpr size_t kReadBytes = size_t{1} << 20;  // read from the file at a time
 
-DType plain_type(StoredType t) {
-    return t == StoredType::kF32 ? DType::kF32 : t == StoredType::kF16 ? DType::kF16 : DType::kBF16;
-}
-
 /// Returns the index of rotate-half row `row` among rows stored as pairs.
 int64_t stored_row(int64_t row, int64_t head_dim) {
     if (head_dim == 0) return row;
@@ -37,7 +33,7 @@ class SliceReader {
     /// `out`: the first row; `stride` in bytes.
     void read(std::byte* out, size_t stride) {
         const bool plain = !is_quantised(m_.type);
-        if (plain && plain_type(m_.type) == to_ && whole_rows() && m_.paired_rows == 0 &&
+        if (plain && plain_dtype(m_.type) == to_ && whole_rows() && m_.paired_rows == 0 &&
             stride == static_cast<size_t>(cols_) * size_of(to_)) {
             m_.source->read(at(row0_), std::span(out, static_cast<size_t>(rows_) * stride));
             scan(to_, out, rows_ * cols_, row0_ * m_.cols);
@@ -121,7 +117,7 @@ class SliceReader {
     void decode(int64_t row, const std::byte* run, std::byte* out) {
         const int64_t skip = col0_ - first_block_ * layout_.elements, index = row * m_.cols + col0_;
         if (!is_quantised(m_.type)) {
-            const DType from = plain_type(m_.type);
+            const DType from = plain_dtype(m_.type);
             scan(from, run, cols_, index);
             convert_finite(whose(), from, run, to_, out, cols_, index);
         } else {

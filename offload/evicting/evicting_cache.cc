@@ -188,11 +188,11 @@ void EvictingCache::attend_prompt(Kernels& op, OwnerIndex owner, const Attention
     if (provisional()) return op.attention(a.out, a.q, kv, a.kv_of_head, a.rows);
     const int64_t n = a.q.rows(), left = call_.entries() - a.rows.max_slots;  // rows after these
     const int64_t before = call_.fresh - left - n;                            // rows of the call before these
-    const bool weighed = counts(shape_, model_.readers, a.layer);
-    const Tensor totals = weighed ? m_.row_totals.first_rows(n) : Tensor();
+    const bool weighed = counts(shape_, model_.readers, a.layer), sums = weighed && !shape_.expects();
+    const Tensor totals = sums ? m_.row_totals.first_rows(n) : Tensor();
     op.attention(a.out, a.q, kv, a.kv_of_head, a.rows, {}, {.totals = totals});
-    if (weighed && before == 0) clear_sums(call_.entries());
-    const int64_t counted = weighed && !shape_.expects() ? std::min(n, shape_.counted(call_.fresh) - left) : 0;
+    if (sums && before == 0) clear_sums(call_.entries());
+    const int64_t counted = sums ? std::min(n, shape_.counted(call_.fresh) - left) : 0;
     if (counted > 0) {
         RowsView rows = a.rows;
         rows.slots = rows.slots.slice_rows(n - counted, counted);

@@ -8,9 +8,10 @@ namespace trireme {
 
 void EvictionShape::same_as_in(Archive& ar) const {
     const auto number = [](auto x) { return static_cast<double>(x); };
-    const std::array numbers = {number(policy),     number(budget), number(heavy),       number(sinks),
-                                number(rolling),    number(heads),  number(per_query),   number(decay),
-                                number(pool),       number(every),  number(half_scores), number(observe),
+    const std::array numbers = {number(policy),     number(budget),      number(heavy),
+                                number(sinks),      number(rolling),     number(heads),
+                                number(per_query),  number(decay),       number(expects() ? 1 : pool),
+                                number(every),      number(half_scores), number(observe),
                                 number(first_head), number(one_set)};
     ar.same(numbers, "the KV policy, its budget or another of its parameters");
     double seed_there = number(seed);  // in every snapshot

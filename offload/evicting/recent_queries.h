@@ -1,6 +1,6 @@
 #pragma once
 /// RecentQueries: the queries of a sequence's most recent tokens, in every layer. EvictingCache re-scores retained
-/// tokens with them during decoding (policies snapkv, pyramidkv, adakv).
+/// tokens with them during decoding (policies that observe), and at the end of a prompt (expected).
 
 #include <array>
 #include <span>

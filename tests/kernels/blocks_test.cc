@@ -70,15 +70,18 @@ struct BlockRowsOf {
     Rows values;
 };
 
-/// Blocks of one type as a matrix without its first `skip` columns.
-WeightMatrix matrix(BlockRowsOf& rows, DType as, int64_t skip = 0) {
-    WeightMatrix w(rows.cols - skip, skip, as);
+constexpr KernelLimits kLimits = {
+    .max_rows = kPrefillRows, .max_k = 768, .max_n = 256, .heads = 1, .head_dim = 8, .vocab = 0, .blocks = true};
+
+/// Blocks of one type as a matrix without its first `skip` and its last `rest` columns.
+WeightMatrix matrix(BlockRowsOf& rows, DType as, int64_t skip = 0, int64_t rest = 0) {
+    WeightMatrix w(rows.cols - skip - rest, skip, as);
     w.add(rows.part());
     return w;
 }
 
-Rows without(const Rows& all, int64_t skip) {
-    Rows some(all.rows, all.cols - skip);
+Rows without(const Rows& all, int64_t skip, int64_t rest) {
+    Rows some(all.rows, all.cols - skip - rest);
     for (int64_t r = 0; r < some.rows; ++r) {
         for (int64_t c = 0; c < some.cols; ++c) some(r, c) = all(r, c + skip);
     }
@@ -103,25 +106,29 @@ class Blocks : public testing::TestWithParam<StoredType> {
 };
 
 TEST_P(Blocks, ProductsMatchTheReference) {
-    for (const auto& [n, blocks, skip] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 0}, {13, 3, 0}, {61, 2, 8}}) {
-        BlockRowsOf rows(type(), n, blocks * block(), 7);
-        const Rows ws = without(rows.values, skip);
+    struct Shape {
+        int64_t n, cols, skip, rest;
+    };
+    for (const auto& [n, cols, skip, rest] :
+         {Shape{1, 256, 0, 0}, {61, 512, 8, 0}, {7, 512, 24, 5}, {150, 768, 0, 17}}) {
+        BlockRowsOf rows(type(), n, cols, 7);
+        const Rows ws = without(rows.values, skip, rest);
         Operand x = Operand(DType::kF32, kMaxRows, ws.cols, 3).randomize(1);
         const Rows xs = x.values(), all = reference::matmul(xs, ws);
-        on_every_target([&, n = n, skip = skip] {
+        on_every_target([&, n = n, cols = cols, skip = skip, rest = rest] {
             for (const DType as : {DType::kF32, DType::kBF16}) {
                 for (const Phase phase : {Phase::kDecode, Phase::kPrefill}) {
-                    Machine m(phase);
-                    for (const int64_t count : {1, 2, 7, 64}) {
+                    Machine m(phase, 2, kLimits);
+                    for (const int64_t count : {1, 7, 64}) {
                         Operand out(DType::kF32, count, n, 5);
 
-                        m->matmul(out.tensor(), x.tensor().first_rows(count), matrix(rows, as, skip));
+                        m->matmul(out.tensor(), x.tensor().first_rows(count), matrix(rows, as, skip, rest));
                         m.stream->synchronize();
 
                         const Rows want(count, n, {all.at.begin(), all.at.begin() + count * n});
                         ASSERT_TRUE(near(out, want, tolerance(xs, ws, as)))
-                            << name_of(as) << " n " << n << " blocks " << blocks << " skip " << skip << " rows "
-                            << count << (phase == Phase::kDecode ? "" : " prefill");
+                            << name_of(as) << " n " << n << " cols " << cols << " skip " << skip << " rows " << count
+                            << (phase == Phase::kDecode ? "" : " prefill");
                     }
                 }
             }
@@ -135,11 +142,11 @@ TEST_P(Blocks, AProductsRowDoesNotDependOnItsNeighboursOrTheThreads) {
     on_every_target([&] {
         for (const DType as : {DType::kF32, DType::kBF16}) {
             Operand all(DType::kF32, kMaxRows, rows.rows);
-            Machine one(Phase::kDecode, 1);
+            Machine one(Phase::kDecode, 1, kLimits);
             one->matmul(all.tensor(), x.tensor(), matrix(rows, as));
             one.stream->synchronize();
             for (const int threads : thread_counts()) {
-                Machine m(Phase::kDecode, threads);
+                Machine m(Phase::kDecode, threads, kLimits);
                 for (const int64_t count : {1, 2, 3, 4, 6, 17}) {
                     Operand out(DType::kF32, count, rows.rows, 2);
                     m->matmul(out.tensor(), x.tensor().slice_rows(5, count), matrix(rows, as));
@@ -179,7 +186,7 @@ TEST(BlockMatrix, HasRowsOfSeveralTypes) {
     EXPECT_EQ(all.rows(), 39);
     EXPECT_EQ(all.bytes(), a.bytes.size() + b.bytes.size() + c.bytes.size());
     Operand x = Operand(DType::kF32, 5, 512).randomize(4), whole(DType::kF32, 5, 39);
-    Machine m;
+    Machine m(Phase::kDecode, 2, kLimits);
     m->matmul(whole.tensor(), x.tensor(), all);
     m.stream->synchronize();
     for (const auto& [first, n] : {std::pair<int64_t, int64_t>{0, 20}, {3, 21}, {20, 7}, {26, 13}, {38, 1}}) {
@@ -196,14 +203,72 @@ TEST(BlockMatrix, HasRowsOfSeveralTypes) {
     }
 }
 
+// A file may leave one of q, k and v as it was.
+TEST(BlockMatrix, HasPlainRowsAsWell) {
+    if (!multiplies_blocks(backend_name())) GTEST_SKIP() << "blocks are widened on this backend";
+    BlockRowsOf a(StoredType::kQ4_K, 20, 512, 1), c(StoredType::kQ4_K, 12, 512, 3);
+    Operand b = Operand(DType::kF16, 7, 512).randomize(2), x = Operand(DType::kF32, 300, 512).randomize(4);
+    WeightMatrix all(512, 0, DType::kF32);
+    all.add(a.part());
+    all.add({StoredType::kF16, b.tensor().data(), 7, 1024});
+    all.add(c.part());
+    const Rows xs = x.values();
+    const Rows wants[] = {reference::matmul(xs, a.values), reference::matmul(xs, b.values()),
+                          reference::matmul(xs, c.values)};
+    for (const Phase phase : {Phase::kDecode, Phase::kPrefill}) {
+        const int64_t rows = phase == Phase::kDecode ? 5 : 300;
+        Machine m(phase, 2, kLimits);
+        Operand out(DType::kF32, rows, 39);
+        m->matmul(out.tensor(), x.tensor().first_rows(rows), all);
+        m.stream->synchronize();
+        for (int64_t r = 0; r < rows; ++r) {
+            for (int64_t i = 0; i < 39; ++i) {
+                const Rows& want = wants[i < 20 ? 0 : i < 27 ? 1 : 2];
+                ASSERT_NEAR(out.get(r, i),
+                            want(r, i < 20   ? i
+                                    : i < 27 ? i - 20
+                                             : i - 27),
+                            tolerance(xs,
+                                      i < 20   ? a.values
+                                      : i < 27 ? b.values()
+                                               : c.values,
+                                      DType::kF32))
+                    << r << " " << i;
+            }
+        }
+    }
+}
+
+TEST(BlockMatrix, RowsThatContinueAPartBelongToIt) {
+    BlockRowsOf a(StoredType::kQ8_0, 9, 64, 1);
+    WeightMatrix w(64, 0, DType::kF32);
+    for (int64_t r = 0; r < 9; ++r) w.add({a.type, a.bytes.data() + r * a.stride(), 1, a.stride()});
+    EXPECT_EQ(w.parts().size(), 1U);
+    EXPECT_EQ(w.rows(), 9);
+}
+
+TEST(BlockMatrix, MayHaveNoRows) {
+    BlockRowsOf a(StoredType::kQ8_0, 9, 64, 1);
+    const WeightMatrix none = matrix(a, DType::kF32).slice_rows(9, 0);
+    EXPECT_EQ(none.rows(), 0);
+    Machine m(Phase::kDecode, 1, kLimits);
+    Operand x = Operand(DType::kF32, 2, 64).randomize(4), out(DType::kF32, 2, 4);
+    m->matmul(out.tensor().slice_cols(0, 0), x.tensor(), none);
+    m.stream->synchronize();
+    EXPECT_TRUE(out.intact());
+}
+
 TEST(BlockMatrix, RefusesWhatItCannotHold) {
     BlockRowsOf a(StoredType::kQ4_0, 4, 64, 1);
     EXPECT_TRUE(refused([] { WeightMatrix(64, 0, DType::kF16); }, "f16"));
     WeightMatrix w(64, 0, DType::kF32);
-    EXPECT_TRUE(refused([&] { w.add({StoredType::kF16, a.bytes.data(), 4, 128}); }, "F16"));
     for (int i = 0; i < 3; ++i) w.add(a.part());
     EXPECT_TRUE(refused([&] { w.add(a.part()); }, "part 3"));
     EXPECT_TRUE(refused([&] { w.slice_rows(5, 8); }, "[5, 13)"));
+    WeightMatrix skipped(56, 8, DType::kF32);
+    EXPECT_TRUE(refused([&] { skipped.add({StoredType::kF16, a.bytes.data(), 4, 128}); }, "F16"));
+    WeightMatrix plain;
+    EXPECT_TRUE(refused([&] { plain.add(a.part()); }, "Q4_0"));
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ LLAMA3 = {
     "original_max_position_embeddings": 64,
 }
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+MIXED = {"attn_v": "F16", "ffn_up": "F32", "output": "BF16"}
 Q4_K_M = {"attn_v": "Q6_K", "ffn_down": "Q6_K", "output": "Q6_K"}
 
 # name: (config, type of the matrices, types that differ by tensor, ids)
@@ -42,6 +43,7 @@ MODELS = {
     "yarn": (dict(SMALL, head_dim=32, max_position_embeddings=256, rope_scaling=YARN), "F16", {}, 100),
     **{kind.lower(): (SMALL, kind, {}, 32) for kind in ["IQ4_NL", "MXFP4"]},
     **{kind.lower(): (LARGE, kind, {}, 32) for kind in ["Q2_K", "Q3_K", "IQ4_XS"]},
+    "q8_0_mixed": (dict(SMALL, tie_word_embeddings=False), "Q8_0", MIXED, 32),
 }
 
 NAMES = {

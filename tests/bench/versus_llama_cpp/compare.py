@@ -30,6 +30,7 @@ def parser_of(description: str) -> argparse.ArgumentParser:
 def arguments() -> argparse.Namespace:
     parser = parser_of(__doc__)
     parser.add_argument("--contexts", default="64,4096,8000", help="tokens, comma separated")
+    parser.add_argument("--peer-weights", default="f16,bf16", help="the peer's files: f16, bf16, or file: the same file as ours")
     parser.add_argument("--new", type=int, default=48, help="tokens decoded after the prompt")
     return parser.parse_args()
 
@@ -58,12 +59,12 @@ class Runner:
                    "-n", str(self.args.new), "-t", str(self.args.threads), "-c", "8192", "--temp", "0", "--ignore-eos",
                    "-ctk", kv, "-ctv", kv, "--no-progress", "--print", "ids", "--report-json", str(report)])  # fmt: skip
         result = json.loads(report.read_text())
-        self.our_type = result["weights"]["dtype"]
+        self.our_type = result["weights"]["dtype"] + (" (blocks)" if result["weights"]["blocks"] else "")
         return rates(result, context)
 
     def theirs(self, context: int, setting: tuple[str, int, str]) -> dict[str, float]:
         weights, flash, kv = setting
-        model = self.args.model.with_suffix(f".{weights}.gguf")
+        model = self.args.model if weights == "file" else self.args.model.with_suffix(f".{weights}.gguf")
         return rates(json.loads(output_of([sys.executable, str(HERE / "peer.py"), str(model), str(context),
                                            str(self.args.new), str(self.args.threads), str(flash),
                                            kv, str(self.all_ids)])), context)  # fmt: skip
@@ -81,7 +82,7 @@ def main() -> None:
     args = arguments()
     contexts = [int(c) for c in args.contexts.split(",")]
     kv_types = args.kv.split(",")
-    settings = list(itertools.product(("f16", "bf16"), (1, 0), kv_types))
+    settings = list(itertools.product(args.peer_weights.split(","), (1, 0), kv_types))
     with tempfile.TemporaryDirectory() as folder:
         runner = Runner(args, pathlib.Path(folder))
         if len(runner.ids) < max(contexts):

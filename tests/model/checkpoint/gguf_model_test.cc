@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "model/checkpoint/expected_tensors.h"
+#include "model/checkpoint/mapped_model.h"
+#include "model/checkpoint/padded_model.h"
 #include "model/files/dequantise.h"
 #include "model/files/gguf_parts.h"
 #include "model/tokenizer/gguf_tokenizer_reader.h"
@@ -401,6 +403,36 @@ TEST(GgufTokenizerReader, ChecksTypes) {
     wide.raw(uint32_t{9}).raw(uint32_t{11}).raw(uint64_t{1}).raw(int64_t{1} << 40);
     expect_error([&] { gguf_tokenizer(read_gguf(*memory_source("x", bytes_of(wide.str()))).metadata); }, Exit::kData,
                  {"'tokenizer.ggml.token_type' holds 1099511627776"});
+}
+
+// Rows of blocks through every kind of source: as read() gives them, decoded.
+TEST(GgufModel, GivesBlocksThroughAVocabularyAndALayerMap) {
+    const auto plain = open_model(kGguf / "q4_1.gguf");
+    const LlamaConfig& config = plain->config();
+    const std::string embedding = "model.embed_tokens.weight", query = "model.layers.0.self_attn.q_proj.weight";
+    const auto padded = with_vocabulary(open_model(kGguf / "q4_1.gguf"), config.vocab + 3);
+    const auto mapped = with_layer_map(open_model(kGguf / "q4_1.gguf"), "0_0", 0);
+    struct Piece {
+        const WeightSource& source;
+        const std::string& name;
+        int64_t row0, rows;
+    };
+    for (const Piece& p : {Piece{*padded, embedding, config.vocab - 2, 5},
+                           {*padded, embedding, config.vocab, 3},
+                           {*padded, query, 3, 9},
+                           {*mapped, query, 0, 16},
+                           {*plain, query, 5, 6}}) {
+        SCOPED_TRACE(p.name);
+        const int64_t cols = p.source.info(p.name).shape[1], n = p.rows * cols;
+        std::vector<std::byte> blocks(static_cast<size_t>(n / 32) * layout_of(StoredType::kQ4_1).bytes);
+        std::vector<float> decoded(static_cast<size_t>(n)), values(decoded.size());
+        p.source.read_blocks(p.name, p.row0, p.rows, 0, blocks);
+        dequantise(StoredType::kQ4_1, blocks.data(), n, decoded.data());
+        p.source.read(p.name, p.row0, 0, HostTensor(values.data(), DType::kF32, {p.rows, cols}));
+        EXPECT_EQ(decoded, values);
+    }
+    std::vector<std::byte> some(64);
+    expect_error([&] { plain->read_blocks("model.norm.weight", 0, 1, 0, some); }, Exit::kInternal, {"model.norm"});
 }
 
 }  // namespace
