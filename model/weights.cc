@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
-#include <utility>
 
 #include "model/passes.h"
 #include "model/weight_loader.h"
 #include "runtime/error.h"
-#include "runtime/index.h"
 
 namespace trireme {
 namespace {
@@ -44,17 +42,20 @@ struct MatrixPlan {
             std::ranges::all_of(rows, [&](const TensorRows& r) { return format.type_of(r.name) == first; });
         return one && !is_quantised(first) ? plain_dtype(first) : format.dtype();
     }
+    /// The type in memory of some of its rows.
+    StoredType type_of(const TensorRows& r, const WeightFormat& format) const {
+        return blocks(format) ? format.type_of(r.name) : stored_as(plain_type(format));
+    }
     /// Elements of the first block that belong to another rank's columns.
     int64_t skip(StoredType type) const { return col0 % layout_of(type).elements; }
-    /// Bytes of a row's blocks.
+    /// Bytes of a row.
     int64_t stride(StoredType type) const {
         const BlockLayout l = layout_of(type);
         return (skip(type) + cols + l.elements - 1) / l.elements * static_cast<int64_t>(l.bytes);
     }
     size_t bytes(const WeightFormat& format) const {
-        if (!blocks(format)) return static_cast<size_t>(all_rows() * cols) * size_of(plain_type(format));
         int64_t n = 0;
-        for (const TensorRows& r : rows) n += r.rows * stride(format.type_of(r.name));
+        for (const TensorRows& r : rows) n += r.rows * stride(type_of(r, format));
         return static_cast<size_t>(n);
     }
     /// Bytes that an arena uses for it.
@@ -144,31 +145,21 @@ void add_heads(const LlamaConfig& c, const std::string& name, int64_t row0, cons
 /// Takes a matrix from the arena and adds the pieces that fill it.
 WeightMatrix take(const LlamaConfig& c, const MatrixPlan& plan, const WeightFormat& format, DeviceArena& arena,
                   std::vector<WeightPiece>& pieces) {
+    auto* next = static_cast<char*>(arena.take(DType::kU8, {static_cast<int64_t>(plan.bytes(format))}).data());
     const bool blocks = plan.blocks(format);
-    const Tensor plain = blocks ? Tensor() : arena.take(plan.plain_type(format), {plan.all_rows(), plan.cols});
-    char* next = nullptr;
-    WeightMatrix all = plain;
-    if (blocks) {
-        next = static_cast<char*>(arena.take(DType::kU8, {static_cast<int64_t>(plan.bytes(format))}).data());
-        all = WeightMatrix(plan.cols, plan.skip(format.type_of(plan.rows[0].name)), format.dtype());
-    }
-    int64_t first = 0;
+    WeightMatrix all = blocks ? WeightMatrix(plan.cols, plan.skip(format.type_of(plan.rows[0].name)), format.dtype())
+                              : WeightMatrix(Tensor(next, plan.plain_type(format), {plan.all_rows(), plan.cols}));
     for (const TensorRows& r : plan.rows) {
-        WeightRows to;
-        if (blocks) {
-            const StoredType type = format.type_of(r.name);
-            to = {type, next, r.rows, plan.stride(type)};
-            next += to.rows * to.stride;
-            all.add(to);
-        }
+        const StoredType type = plan.type_of(r, format);
+        const WeightRows to = {type, next, r.rows, plan.stride(type)};
+        next += to.rows * to.stride;
+        if (blocks) all.add(to);
         const auto add = [&](int64_t from, int64_t row, int64_t n) {
-            void* const at = blocks ? static_cast<char*>(to.data) + row * to.stride : nullptr;
-            if (blocks && is_quantised(to.type)) {
-                pieces.push_back({r.name, from, plan.col0, Tensor(), {to.type, at, n, to.stride}});
-            } else if (blocks) {
-                pieces.push_back({r.name, from, plan.col0, Tensor(at, plain_dtype(to.type), {n, plan.cols})});
+            const WeightRows run = {type, static_cast<char*>(to.data) + row * to.stride, n, to.stride};
+            if (is_quantised(type)) {
+                pieces.push_back({r.name, from, plan.col0, Tensor(), run});
             } else {
-                pieces.push_back({r.name, from, plan.col0, plain.slice_rows(first + row, n)});
+                pieces.push_back({r.name, from, plan.col0, Tensor(run.data, plain_dtype(type), {n, plan.cols})});
             }
         };
         if (r.heads) {
@@ -176,7 +167,6 @@ WeightMatrix take(const LlamaConfig& c, const MatrixPlan& plan, const WeightForm
         } else {
             add(r.row0, 0, r.rows);
         }
-        first += r.rows;
     }
     return all;
 }

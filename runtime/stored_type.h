@@ -97,6 +97,38 @@ constexpr StoredType stored_as(DType t) {
     return t == DType::kF32 ? StoredType::kF32 : t == DType::kF16 ? StoredType::kF16 : StoredType::kBF16;
 }
 
+/// Positions of the f16 scales and minima in a block, in bytes; -1: none.
+struct HalfPositions {
+    int first = -1, second = -1;
+};
+constexpr HalfPositions halves_of(StoredType t) {
+    switch (t) {
+        case StoredType::kQ4_0:
+        case StoredType::kQ5_0:
+        case StoredType::kQ8_0:
+        case StoredType::kIQ4_NL:
+        case StoredType::kIQ4_XS:
+            return {0};
+        case StoredType::kQ4_1:
+        case StoredType::kQ5_1:
+        case StoredType::kQ4_K:
+        case StoredType::kQ5_K:
+            return {0, 2};
+        case StoredType::kQ2_K:
+            return {80, 82};
+        case StoredType::kQ3_K:
+            return {108};
+        case StoredType::kQ6_K:
+            return {208};
+        case StoredType::kMXFP4:
+        case StoredType::kF32:
+        case StoredType::kF16:
+        case StoredType::kBF16:
+            break;
+    }
+    return {};
+}
+
 /// Values of 4-bit codes: of IQ4_NL and IQ4_XS; of MXFP4 (e2m1), doubled.
 alignas(16) inline constexpr int8_t kUnevenValues[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                          1,    13,   25,  38,  53,  69,  89,  113};

@@ -238,8 +238,7 @@ HWY_INLINE void code_block(const uint8_t* b, bf16* codes, float* scales, float* 
 }
 
 /// out[r][j] = w[j] . x[r], r < R, j < W. A product has one accumulator that runs over groups of 32 elements: its bits
-/// do not depend on W and R.
-/// `sums`: of each row of x over 16 elements.
+/// do not depend on W and R. `sums`: of each row of x over 16 elements.
 template <int W, int R, bool kPer16, bool kOffset>
 HWY_INLINE void coded_tile(const CodedRow* w, const bf16* x, int64_t x_stride, const float* sums, int64_t k, float* out,
                            int64_t out_stride) {
@@ -305,8 +304,8 @@ HWY_NOINLINE void coded_groups(const MatmulArgs& a, const float* sums, const Cod
     }
 }
 
-/// Multiplies by W weight rows from row n on, which are decoded first. `scratch`: floats for 4 rows. (Lambdas would be
-/// compiled without the instructions of pairs, and would call these functions.)
+/// Decodes W weight rows, n and those after it, and multiplies by them. `scratch`: floats for 4 rows. (A lambda would
+/// be compiled without the instructions of pairs, and would call these functions.)
 template <StoredType kType, int W>
 HWY_INLINE void multiply_coded(const MatmulArgs& a, const float* sums, int64_t stride, int64_t n, float* scratch) {
     constexpr BlockLayout kLayout = layout_of(kType);
@@ -326,7 +325,7 @@ HWY_INLINE void multiply_coded(const MatmulArgs& a, const float* sums, int64_t s
             scales += kScales;
             offsets += kLayout.elements / 16;
         }
-        std::fill(offsets, w[j].offsets + coded_sums(k), 0.0F);
+        if constexpr (has_offsets(kType)) std::fill(offsets, w[j].offsets + coded_sums(k), 0.0F);
     }
     coded_groups<W, scales_16(kType), has_offsets(kType)>(a, sums, w, a.out + n);
 }

@@ -23,9 +23,6 @@
 #define TRIREME_KERNELS_CPU_EXPECTED_WEIGHTS_ONCE
 namespace trireme {
 
-inline constexpr int64_t kExpectedBlock = 96;  // query vectors whose scores are kept at once
-static_assert(kExpectedBlock % 6 == 0, "register tiles have 6 rows");
-
 /// A KV head, and the query heads [head_begin, head_begin + group) that read it. Query vector v is head
 /// `head_begin + v % group` of row v / group. Slots [first, end) are in use.
 struct ExpectedHead {
@@ -59,8 +56,8 @@ void expect_tile(const ExpectedHead& it, int64_t slot0, float* scratch) {
     const F d;
     const int64_t dim = it.layout.head_dim, stride = (dim + 15) / 16 * 16, vectors = it.q.rows * it.group;
     float* q = scratch;
-    float* scores = q + kExpectedBlock * stride;
-    float* sums = scores + kExpectedBlock * kScoreStride;  // [group, 3, kScoreStride]: first row, sum, sum of squares
+    float* scores = q + kVectorBlock * stride;
+    float* sums = scores + kVectorBlock * kScoreStride;  // [group, 3, kScoreStride]: first row, sum, sum of squares
     float* panels = sums + 3 * it.group * kScoreStride;
     const int64_t keys = std::min(kTileTokens, it.end - slot0);
     char* tile = it.access->tile(0, slot0 / kTileTokens);
@@ -71,8 +68,8 @@ void expect_tile(const ExpectedHead& it, int64_t slot0, float* scratch) {
     });
     std::fill_n(sums, 3 * it.group * kScoreStride, 0.0F);
     const Vf scale = hn::Set(d, 1.0F / std::sqrt(static_cast<float>(dim)));
-    for (int64_t begin = 0; begin < vectors; begin += kExpectedBlock) {
-        const int64_t count = std::min(kExpectedBlock, vectors - begin);
+    for (int64_t begin = 0; begin < vectors; begin += kVectorBlock) {
+        const int64_t count = std::min(kVectorBlock, vectors - begin);
         for (int64_t i = 0; i < count; ++i) {
             const int64_t row = (begin + i) / it.group, column = (it.head_begin + (begin + i) % it.group) * dim;
             const float *from = it.q.row(row) + column, *base = it.q.row(0) + column;
@@ -164,7 +161,7 @@ namespace {
 
 int64_t expected_floats(const KernelLimits& limits) {
     const int64_t stride = (limits.head_dim + 15) / 16 * 16;
-    return kExpectedBlock * (stride + kScoreStride) + 3 * limits.heads * kScoreStride + tile_panels(limits.head_dim);
+    return kVectorBlock * (stride + kScoreStride) + 3 * limits.heads * kScoreStride + tile_panels(limits.head_dim);
 }
 
 }  // namespace

@@ -20,9 +20,6 @@
 #define TRIREME_KERNELS_CPU_KEY_WEIGHTS_ONCE
 namespace trireme {
 
-inline constexpr int64_t kVectorBlock = 96;  // query vectors whose scores are kept at once
-static_assert(kVectorBlock % 6 == 0, "register tiles have 6 rows");
-
 /// A tile of a KV head, and the query vectors that may see it: vector v is head `head_begin + v % group` of row
 /// v / group.
 struct WeightsItem {

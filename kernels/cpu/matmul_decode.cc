@@ -20,8 +20,8 @@
 #define TRIREME_KERNELS_CPU_MATMUL_DECODE_ONCE
 namespace trireme {
 
-inline constexpr int64_t kDecodedRows =
-    12;  // weight rows of blocks that are decoded at a time: every tile height divides it
+/// Weight rows of blocks that are decoded at a time: every tile height divides it.
+inline constexpr int64_t kDecodedRows = 12;
 
 /// A product with rows of blocks: MatmulArgs::k counts the elements of whole blocks.
 struct BlockRows {
@@ -291,10 +291,9 @@ void matmul_blocks_decode(const Tensor& out, const Tensor& x, const WeightMatrix
             HWY_DYNAMIC_DISPATCH(matmul_sums)(static_cast<const bf16*>(scratch), o.rows, stride, k, sums);
             summed = k;
         }
-        const int64_t threads = parallel_width();
-        int64_t block = 4 * kDecodedRows;
-        while (block > kDecodedRows && part.rows < 4 * threads * block) block /= 2;
-        Handout blocks((part.rows + block - 1) / block, static_cast<int>(threads));
+        // A few rows at a time are decoded into the cache, so the size of a block does not count.
+        const int64_t block = block_rows(part.rows, /*row_bytes=*/0, parallel_width(), /*often=*/false);
+        Handout blocks((part.rows + block - 1) / block, parallel_width());
         parallel([&](int thread, int) {
             const auto mine = static_cast<size_t>(thread * kDecodedRows * most_k(limits)) * sizeof(float);
             HWY_DYNAMIC_DISPATCH(matmul_block_columns)

@@ -15,7 +15,9 @@
 namespace trireme {
 
 inline constexpr int64_t kScoreStride = kTileTokens + 32;  // rows 1 KiB apart would share cache sets
-inline constexpr int64_t kRotatedRows = 64;                // keys that are rotated at once, before they are packed
+inline constexpr int64_t kVectorBlock = 96;                // query vectors whose scores are kept at once
+static_assert(kVectorBlock % 6 == 0, "register tiles have 6 rows");
+inline constexpr int64_t kRotatedRows = 64;  // keys that are rotated at once, before they are packed
 
 /// Floats that pack_rotated needs for heads of `dim` elements.
 inline int64_t tile_panels(int64_t dim) {

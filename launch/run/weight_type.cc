@@ -35,7 +35,8 @@ WeightType choose_weight_type(const WeightSource& source, std::optional<DType> a
     const bool bf16 = multiplies_bf16_faster(backend);
     const DType as = activations.value_or(bf16 ? DType::kBF16 : DType::kF32);
     if (WeightFormat kept(source, as); kept.has_blocks()) {
-        if (!multiplies_blocks(backend)) return plain(DType::kF16, checkpoint + "; a GPU requires plain weights");
+        if (!multiplies_blocks(backend))
+            return plain(DType::kF16, checkpoint + "; dequantised: kernels for blocks are for CPUs");
         return {std::move(kept), fmt::format("{} blocks ({} products)", name_of(stored), name_of(as)), checkpoint};
     }
     const DType own = source.natural_dtype();

@@ -41,9 +41,8 @@ class WeightSource {
     /// Errors: Exit::kData (a NaN or infinity: tensor, first index), kConfig (a value too large for f16),
     /// kIo (a read failed, or the file is not the one that was opened).
     void read(std::string_view name, int64_t row0, int64_t col0, const HostTensor& out) const;
-    /// Fills `out` with rows [row0, row0 + rows) of a matrix of a quantised type: of each row the blocks from the one
-    /// that has column col0 on, as many as fill out.size() / rows bytes. Rows are in the order of read(). Errors: as
-    /// read().
+    /// Fills `out` with blocks of rows [row0, row0 + rows) of a matrix of a quantised type. A row has out.size() / rows
+    /// bytes of whole blocks; the first one contains column col0. Rows are in the order of read(). Errors: as read().
     void read_blocks(std::string_view name, int64_t row0, int64_t rows, int64_t col0, std::span<std::byte> out) const;
     /// Returns n: rows [i n, (i + 1) n) of a tensor are always read together. Reading a tensor in parts that end there
     /// reads no row twice.

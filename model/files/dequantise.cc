@@ -1,7 +1,6 @@
 #include "model/files/dequantise.h"
 
 #include <cstring>
-#include <initializer_list>
 
 #include "runtime/error.h"
 
@@ -213,47 +212,20 @@ void dequantise(StoredType type, const std::byte* blocks, int64_t n, float* out)
 }
 
 bool finite_scales(StoredType type, const std::byte* blocks, int64_t n) {
+    check(is_quantised(type), "finite_scales: {} has no blocks", name_of(type));
     const BlockLayout layout = layout_of(type);
-    const std::byte* end = blocks + static_cast<size_t>(n / layout.elements) * layout.bytes;
-    const auto all = [&](std::initializer_list<size_t> halves) {
-        for (const std::byte* b = blocks; b < end; b += layout.bytes) {
-            for (const size_t at : halves) {
-                uint16_t bits = 0;
-                std::memcpy(&bits, b + at, 2);
-                if ((bits & 0x7c00u) == 0x7c00u) return false;
-            }
-        }
-        return true;
+    const HalfPositions halves = halves_of(type);
+    const auto finite = [](const std::byte* block, int at) {
+        if (at < 0) return true;
+        uint16_t bits = 0;
+        std::memcpy(&bits, block + at, 2);
+        return (bits & 0x7c00u) != 0x7c00u;
     };
-    switch (type) {
-        case StoredType::kQ4_0:
-        case StoredType::kQ5_0:
-        case StoredType::kQ8_0:
-        case StoredType::kIQ4_NL:
-        case StoredType::kIQ4_XS:
-            return all({0});
-        case StoredType::kQ4_1:
-        case StoredType::kQ5_1:
-        case StoredType::kQ4_K:
-        case StoredType::kQ5_K:
-            return all({0, 2});
-        case StoredType::kQ2_K:
-            return all({80, 82});
-        case StoredType::kQ3_K:
-            return all({108});
-        case StoredType::kQ6_K:
-            return all({208});
-        case StoredType::kMXFP4:
-            for (const std::byte* b = blocks; b < end; b += layout.bytes) {
-                if (u8(b) >= 250) return false;
-            }
-            return true;
-        case StoredType::kF32:
-        case StoredType::kF16:
-        case StoredType::kBF16:
-            break;
+    for (int64_t i = 0; i < n; i += layout.elements, blocks += layout.bytes) {
+        if (!finite(blocks, halves.first) || !finite(blocks, halves.second)) return false;
+        if (type == StoredType::kMXFP4 && u8(blocks) >= 250) return false;
     }
-    fail(Exit::kInternal, "finite_scales: {} has no blocks", name_of(type));
+    return true;
 }
 
 }  // namespace trireme

@@ -28,8 +28,8 @@ struct StoredMatrix {
 /// quantised type. `name` is the tensor's in messages. Errors: as WeightSource::read.
 void read_slice(const StoredMatrix& matrix, std::string_view name, int64_t row0, int64_t col0, const HostTensor& out);
 
-/// Fills `out` with rows [row0, row0 + rows) of a matrix of a quantised type: of each row the blocks from the one that
-/// has column col0 on, as many as fill out.size() / rows bytes. Errors: as WeightSource::read.
+/// Fills `out` with blocks of rows [row0, row0 + rows) of a matrix of a quantised type. A row has out.size() / rows
+/// bytes of whole blocks; the first one contains column col0. Errors: as WeightSource::read.
 void read_block_rows(const StoredMatrix& matrix, std::string_view name, int64_t row0, int64_t rows, int64_t col0,
                      std::span<std::byte> out);
 

@@ -76,8 +76,8 @@ void EvictingCache::read_largest() {
 }
 
 /// Uploads the rotations of the n most recent queries of a text. Each was rotated for its position then. If positions
-/// roll, its token may have another position now. Queries that stand for the next tokens are turned ahead of the text's
-/// end, by the mean of these rotations.
+/// roll, its token may have another position now. Where the policy expects the queries of the next tokens
+/// (EvictionShape::expects), the queries are rotated to the text's end and then by the mean rotation of those tokens.
 void EvictingCache::upload_turns(int64_t text, int64_t n) {
     if (turns_free_.stream != nullptr) compute_.synchronize(turns_free_);
     const HostTensor host = turns_.tensor(DType::kF32, m_.turns.shape());
@@ -121,7 +121,7 @@ void EvictingCache::rescore(Kernels& op, const SlotRule& rule) {
 }
 
 /// Sets the sums of the call's entries to the attention that a layer's next queries are expected to give, times the
-/// norms of the values: the n most recent queries of the text, turned ahead (upload_turns), stand for them.
+/// norms of the values. The n most recent queries of the text, rotated by upload_turns, are the sample.
 void EvictingCache::expect(Kernels& op, LayerIndex layer, int64_t text, int64_t n) {
     const RecentQueries::Parts parts = recent_->parts(layer, text - n, n);
     for (const RecentQueries::Part& part : parts.span()) {

@@ -49,7 +49,7 @@ struct EvictionShape {
     bool divided() const { return row_of(policy).recent == RecentBy::kHeavy; }
     /// Whether scores come from the last `observe` queries.
     bool observing() const { return row_of(policy).queries == QueriesBy::kObserved; }
-    /// Whether these queries stand for those of the next tokens (Expected Attention).
+    /// Whether these queries are a sample of the next tokens' queries (Expected Attention).
     bool expects() const { return row_of(policy).expects; }
     /// Whether one_set is possible: heads score by attention, and all heads of a layer have the same number of slots.
     bool may_keep_one_set() const { return attentive() && !shares(); }

@@ -44,7 +44,7 @@ struct PolicyRow {
     bool shares = false;   // the heads of a layer share its slots
     bool pyramid = false;  // higher layers retain fewer tokens
     bool drawn = false;    // scores depend on --seed
-    bool expects = false;  // the observed queries stand for those of the next tokens
+    bool expects = false;  // the observed queries are a sample of the next tokens' queries
 };
 
 inline constexpr std::array kPolicies = {

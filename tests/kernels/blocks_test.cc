@@ -6,35 +6,10 @@
 #include "kernels/cpu/bf16_dots.h"
 #include "model/files/dequantise.h"
 #include "tests/kernels/harness.h"
+#include "tests/support/stored_types.h"
 
 namespace trireme::test {
 namespace {
-
-constexpr StoredType kTypes[] = {StoredType::kQ4_0,  StoredType::kQ4_1,   StoredType::kQ5_0,  StoredType::kQ5_1,
-                                 StoredType::kQ8_0,  StoredType::kIQ4_NL, StoredType::kMXFP4, StoredType::kQ2_K,
-                                 StoredType::kQ3_K,  StoredType::kQ4_K,   StoredType::kQ5_K,  StoredType::kQ6_K,
-                                 StoredType::kIQ4_XS};
-
-/// Positions of f16 scales in a block.
-std::vector<size_t> halves(StoredType t) {
-    switch (t) {
-        case StoredType::kQ4_1:
-        case StoredType::kQ5_1:
-        case StoredType::kQ4_K:
-        case StoredType::kQ5_K:
-            return {0, 2};
-        case StoredType::kQ2_K:
-            return {80, 82};
-        case StoredType::kQ3_K:
-            return {108};
-        case StoredType::kQ6_K:
-            return {208};
-        case StoredType::kMXFP4:
-            return {};
-        default:
-            return {0};
-    }
-}
 
 /// Rows of random blocks, of which every bit may be set, with scales near 1/64 and of both signs.
 struct BlockRowsOf {
@@ -45,10 +20,11 @@ struct BlockRowsOf {
         for (auto& b : bytes) b = static_cast<std::byte>(next() >> 24);
         const BlockLayout l = layout_of(t);
         for (size_t at = 0; at < bytes.size(); at += l.bytes) {
-            for (const size_t h : halves(t)) {
+            for (const int h : {halves_of(t).first, halves_of(t).second}) {
+                if (h < 0) continue;
                 const float scale = (static_cast<float>(next() >> 20) / 4096 + 0.5F) / 64;
                 const f16 half(next() >> 31 != 0 ? scale : -scale);
-                std::memcpy(bytes.data() + at + h, &half.bits, 2);
+                std::memcpy(bytes.data() + at + static_cast<size_t>(h), &half.bits, 2);
             }
             if (t == StoredType::kMXFP4) bytes[at] = static_cast<std::byte>(118 + (next() >> 29));
         }
@@ -174,7 +150,7 @@ TEST_P(Blocks, EmbeddingsAreTheDecodedValues) {
     });
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, Blocks, testing::ValuesIn(kTypes),
+INSTANTIATE_TEST_SUITE_P(Types, Blocks, testing::ValuesIn(kQuantised),
                          [](const auto& param) { return std::string(name_of(param.param)); });
 
 // q, k and v of a layer may have three types; slices begin and end anywhere.

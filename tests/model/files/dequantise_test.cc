@@ -9,14 +9,10 @@
 #include "model/files/byte_source.h"
 #include "model/files/safetensors.h"
 #include "tests/model/files/support.h"
+#include "tests/support/stored_types.h"
 
 namespace trireme::test {
 namespace {
-
-constexpr StoredType kQuantised[] = {StoredType::kQ4_0,  StoredType::kQ4_1,   StoredType::kQ5_0,  StoredType::kQ5_1,
-                                     StoredType::kQ8_0,  StoredType::kIQ4_NL, StoredType::kMXFP4, StoredType::kQ2_K,
-                                     StoredType::kQ3_K,  StoredType::kQ4_K,   StoredType::kQ5_K,  StoredType::kQ6_K,
-                                     StoredType::kIQ4_XS};
 
 /// Little-endian half.
 std::string half(float x) {
