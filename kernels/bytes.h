@@ -17,6 +17,10 @@ inline size_t rmsnorm(const Tensor& x) {
 inline size_t matmul(const Tensor& out, const Tensor& x, const Tensor& w) {
     return w.bytes() + x.bytes() + out.bytes();
 }
+/// Rows of a matrix in blocks.
+inline size_t matmul(const Tensor& out, const Tensor& x, const WeightRows& w) {
+    return static_cast<size_t>(w.rows * w.stride) + x.bytes() + out.bytes();
+}
 inline size_t rope(const Tensor& x) {
     return 2 * x.bytes();
 }

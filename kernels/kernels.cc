@@ -105,18 +105,6 @@ void Kernels::embed(const Tensor& out, const WeightMatrix& table, const Tensor& 
     do_embed(out, table.plain(), ids);
 }
 
-void Kernels::do_embed_blocks(const Tensor&, const WeightMatrix&, const Tensor&) {
-    fail(Exit::kInternal, "embed: this backend takes no weights in blocks");
-}
-
-void Kernels::do_matmul_blocks(const Tensor&, const Tensor&, const WeightMatrix&) {
-    fail(Exit::kInternal, "matmul: this backend takes no weights in blocks");
-}
-
-bool multiplies_blocks(std::string_view backend) {
-    return backend == "cpu";
-}
-
 void Kernels::rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps) {
     check_rank("rmsnorm", "x", x, 2);
     check_operand("rmsnorm", "x", x, DType::kF32, x.shape());
@@ -536,7 +524,11 @@ Registry<KernelsMaker>& kernels_makers() {
 
 size_t kernel_scratch(std::string_view backend, Phase phase, const KernelLimits& limits, int threads) {
     if (backend == "cpu") return cpu_scratch(phase, limits, threads);
-    return gpu::scratch_bytes(limits) + (phase == Phase::kPrefill ? gpu::kMultiplyWorkspace : 0);
+    return gpu::scratch_bytes(phase, limits) + (phase == Phase::kPrefill ? gpu::kMultiplyWorkspace : 0);
+}
+
+DType rounded_activations(std::string_view backend) {
+    return backend == "cpu" ? DType::kBF16 : DType::kF16;
 }
 
 bool multiplies_bf16_faster(std::string_view backend) {

@@ -59,8 +59,8 @@ class Kernels {
     /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight.  out, x f32 [rows, groups * n] (may be the same), weight f32
     /// [n]: each group of n columns has a mean of its own (QK norm: a head is a group).
     void rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps);
-    /// out = x w^T.  out f32 [rows, n], x f32 [rows, k], w [n, k]: plain and contiguous, or blocks where the backend
-    /// multiplies_blocks(); k = 0 gives zeros. out and x do not overlap.
+    /// out = x w^T.  out f32 [rows, n], x f32 [rows, k], w [n, k]: plain and contiguous, or blocks as f32 or as
+    /// rounded_activations(); k = 0 gives zeros. out and x do not overlap.
     void matmul(const Tensor& out, const Tensor& x, const WeightMatrix& w);
     /// Rotates pairs (i, i + head_dim/2) of every head, in place.  x f32 [rows, heads * head_dim];
     /// cos_sin f32 [rows, head_dim]: cosines of the pairs, then sines.
@@ -183,8 +183,8 @@ class Kernels {
     virtual void do_rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps) = 0;
     virtual void do_matmul(const Tensor& out, const Tensor& x, const Tensor& w) = 0;
     /// Errors: Exit::kInternal where the backend does not multiply blocks.
-    virtual void do_matmul_blocks(const Tensor& out, const Tensor& x, const WeightMatrix& w);
-    virtual void do_embed_blocks(const Tensor& out, const WeightMatrix& table, const Tensor& ids);
+    virtual void do_matmul_blocks(const Tensor& out, const Tensor& x, const WeightMatrix& w) = 0;
+    virtual void do_embed_blocks(const Tensor& out, const WeightMatrix& table, const Tensor& ids) = 0;
     virtual void do_rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) = 0;
     virtual void do_kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) = 0;
     virtual void do_kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows,
@@ -235,8 +235,8 @@ Registry<KernelsMaker>& kernels_makers();
 /// Bytes of device memory that Kernels allocate: "cpu" with `threads` threads, or a GPU. Needs no device.
 size_t kernel_scratch(std::string_view backend, Phase phase, const KernelLimits& limits, int threads);
 
-/// Whether the backend's kernels take weights in blocks.
-bool multiplies_blocks(std::string_view backend);
+/// The type that the backend's products of blocks round activations to, unless they are f32: bf16 on CPUs, f16 on GPUs.
+DType rounded_activations(std::string_view backend);
 
 /// Whether bf16 products are faster than f16 products, as on CPUs with dot products of bf16 pairs.
 bool multiplies_bf16_faster(std::string_view backend);

@@ -29,11 +29,11 @@ class WeightMatrix {
     WeightMatrix(const Tensor& plain)  // NOLINT(google-explicit-constructor): most matrices are plain
         : cols_(plain ? plain.cols() : 0), as_(plain.dtype()), plain_(plain) {}
     /// Rows of several types, of which some are blocks; rows are added later. `skip`: elements of a row's first block
-    /// before column 0 (another rank's). `as`: how blocks are multiplied. f32: by their exact values. bf16: activations
-    /// are rounded to bf16. Weights are not in a decode product with dot products of pairs (bf16_dots()); in others,
-    /// and in a prefill, they are rounded too.
+    /// before column 0 (another rank's). `as`: how blocks are multiplied. f32: by their exact values. bf16 (CPUs)
+    /// and f16 (GPUs): activations are rounded, and weights too. In a decode product with dot products of bf16 pairs
+    /// (bf16_dots()), weights are not.
     WeightMatrix(int64_t cols, int64_t skip, DType as) : cols_(cols), skip_(skip), as_(as), blocks_(true) {
-        check(cols >= 0 && skip >= 0 && (as == DType::kF32 || as == DType::kBF16),
+        check(cols >= 0 && skip >= 0 && (as == DType::kF32 || as == DType::kBF16 || as == DType::kF16),
               "weights: {} columns after {} others, as {}", cols, skip, name_of(as));
     }
     /// Rows that continue the last part become rows of it.

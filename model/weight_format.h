@@ -14,13 +14,13 @@ class WeightFormat {
   public:
     /// All matrices as `dtype`: f32, f16 or bf16.
     WeightFormat(DType dtype = DType::kF32) : dtype_(dtype) {}  // NOLINT(google-explicit-constructor)
-    /// Each matrix in its type in the file. `as`, f32 or bf16: the products of blocks (WeightMatrix). With f32, BF16
-    /// matrices are f32 too: products of bf16 would round activations.
-    WeightFormat(const WeightSource& source, DType as) : dtype_(as) {
+    /// Each matrix in its type in the file. `as`: the products of blocks (WeightMatrix). With f32, plain matrices whose
+    /// products would round activations are f32 too: BF16, and with `rounds_f16` (GPUs) F16.
+    WeightFormat(const WeightSource& source, DType as, bool rounds_f16 = false) : dtype_(as) {
         for (const TensorInfo& t : source.tensors()) {
             if (t.shape.rank() != 2) continue;
-            const bool rounds = t.type == StoredType::kBF16 && as == DType::kF32;
-            types_.emplace(t.name, rounds ? StoredType::kF32 : t.type);
+            const bool rounds = t.type == StoredType::kBF16 || (t.type == StoredType::kF16 && rounds_f16);
+            types_.emplace(t.name, as == DType::kF32 && rounds ? StoredType::kF32 : t.type);
         }
     }
 

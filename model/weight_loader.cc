@@ -78,7 +78,7 @@ class Loader {
            const std::function<void(int64_t, int64_t)>& progress)
         : source_(source), pieces_(pieces), progress_(progress) {
         for (const WeightPiece& p : pieces) {
-            check(p.in_blocks() || p.to.contiguous(), "{}: rows that lie apart are not loaded", p.name);
+            check(p.to.contiguous(), "{}: rows that lie apart are not loaded", p.name);
             total_ += static_cast<int64_t>(p.bytes());
         }
     }
@@ -107,7 +107,6 @@ class Loader {
         size_t turn = 0;
         for (const WeightPiece& p : pieces_) {
             if (p.bytes() == 0) continue;
-            check(!p.in_blocks(), "{}: blocks on a device whose memory the host does not reach", p.name);
             const size_t row = p.row_bytes();
             check(row <= kStagingBytes, "{}: a row of {} bytes does not fit the staging buffer", p.name, row);
             const int64_t step = std::min(p.to.rows(), static_cast<int64_t>(kStagingBytes / row));
@@ -134,11 +133,12 @@ class Loader {
             const WeightPart& part = parts[i];
             const WeightPiece& p = *part.piece;
             const size_t bytes = static_cast<size_t>(part.n) * p.row_bytes();
-            if (p.in_blocks()) {
-                auto* to = static_cast<std::byte*>(p.blocks.data) + static_cast<size_t>(part.begin) * p.row_bytes();
-                source_.read_blocks(p.name, p.row0 + part.begin, part.n, p.col0, {to, bytes});
+            const HostTensor to = place(part);
+            if (p.blocks) {
+                source_.read_blocks(p.name, p.row0 + part.begin, part.n, p.col0,
+                                    {static_cast<std::byte*>(to.data()), bytes});
             } else {
-                source_.read(p.name, p.row0 + part.begin, p.col0, place(part));
+                source_.read(p.name, p.row0 + part.begin, p.col0, to);
             }
             done_ += static_cast<int64_t>(bytes);
             if (progress_ && std::this_thread::get_id() == caller) progress_(done_, total_);

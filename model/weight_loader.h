@@ -6,24 +6,20 @@
 #include <span>
 #include <string>
 
-#include "kernels/weight_matrix.h"
 #include "model/checkpoint/weight_source.h"
 #include "runtime/device.h"
 
 namespace trireme {
 
-/// Rows from row0 and columns from col0 of a checkpoint's tensor, and their destination: `to`, or whole blocks.
+/// Rows from row0 and columns from col0 of a checkpoint's tensor, and their destination.
 struct WeightPiece {
     std::string name;
     int64_t row0, col0;
-    Tensor to;
-    WeightRows blocks = {};
+    Tensor to;            // of bytes if in blocks
+    bool blocks = false;  // whole blocks, as the file has them
 
-    bool in_blocks() const { return !to; }
-    int64_t rows() const { return to ? to.rows() : blocks.rows; }
-    size_t row_bytes() const {
-        return to ? static_cast<size_t>(to.cols()) * size_of(to.dtype()) : static_cast<size_t>(blocks.stride);
-    }
+    int64_t rows() const { return to.rows(); }
+    size_t row_bytes() const { return static_cast<size_t>(to.cols()) * size_of(to.dtype()); }
     size_t bytes() const { return static_cast<size_t>(rows()) * row_bytes(); }
 };
 

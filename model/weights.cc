@@ -53,9 +53,18 @@ struct MatrixPlan {
         const BlockLayout l = layout_of(type);
         return (skip(type) + cols + l.elements - 1) / l.elements * static_cast<int64_t>(l.bytes);
     }
+    /// The offset of rows of `type` that follow `bytes` of rows of `last`. A GPU reads words, so a type begins at one.
+    static int64_t place(int64_t bytes, StoredType last, StoredType type) {
+        return type == last ? bytes : (bytes + 15) / 16 * 16;
+    }
     size_t bytes(const WeightFormat& format) const {
         int64_t n = 0;
-        for (const TensorRows& r : rows) n += r.rows * stride(type_of(r, format));
+        StoredType last = type_of(rows[0], format);
+        for (const TensorRows& r : rows) {
+            const StoredType type = type_of(r, format);
+            n = place(n, last, type) + r.rows * stride(type);
+            last = type;
+        }
         return static_cast<size_t>(n);
     }
     /// Bytes that an arena uses for it.
@@ -145,19 +154,23 @@ void add_heads(const LlamaConfig& c, const std::string& name, int64_t row0, cons
 /// Takes a matrix from the arena and adds the pieces that fill it.
 WeightMatrix take(const LlamaConfig& c, const MatrixPlan& plan, const WeightFormat& format, DeviceArena& arena,
                   std::vector<WeightPiece>& pieces) {
-    auto* next = static_cast<char*>(arena.take(DType::kU8, {static_cast<int64_t>(plan.bytes(format))}).data());
+    auto* data = static_cast<char*>(arena.take(DType::kU8, {static_cast<int64_t>(plan.bytes(format))}).data());
+    int64_t next = 0;
+    StoredType last = plan.type_of(plan.rows[0], format);
     const bool blocks = plan.blocks(format);
     WeightMatrix all = blocks ? WeightMatrix(plan.cols, plan.skip(format.type_of(plan.rows[0].name)), format.dtype())
-                              : WeightMatrix(Tensor(next, plan.plain_type(format), {plan.all_rows(), plan.cols}));
+                              : WeightMatrix(Tensor(data, plan.plain_type(format), {plan.all_rows(), plan.cols}));
     for (const TensorRows& r : plan.rows) {
         const StoredType type = plan.type_of(r, format);
-        const WeightRows to = {type, next, r.rows, plan.stride(type)};
+        next = MatrixPlan::place(next, last, type);
+        const WeightRows to = {type, data + next, r.rows, plan.stride(type)};
         next += to.rows * to.stride;
+        last = type;
         if (blocks) all.add(to);
         const auto add = [&](int64_t from, int64_t row, int64_t n) {
             const WeightRows run = {type, static_cast<char*>(to.data) + row * to.stride, n, to.stride};
             if (is_quantised(type)) {
-                pieces.push_back({r.name, from, plan.col0, Tensor(), run});
+                pieces.push_back({r.name, from, plan.col0, Tensor(run.data, DType::kU8, {n, run.stride}), true});
             } else {
                 pieces.push_back({r.name, from, plan.col0, Tensor(run.data, plain_dtype(type), {n, plan.cols})});
             }

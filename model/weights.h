@@ -41,9 +41,9 @@ class Weights {
     /// reads.
     static size_t bytes_per_step_for(const LlamaConfig& config, const Shard& shard, const WeightFormat& format,
                                      int64_t passes = 1);
-    /// Reads only this rank's slices; returns when they are on the device. Blocks require a device whose memory the
-    /// host reaches. `context`: tokens of the run's longest sequence, 0: the model's (RopeConfig::choose_factors).
-    /// `device` must outlive the object. Errors: as WeightSource::read, and Exit::kOs.
+    /// Reads only this rank's slices; returns when they are on the device. `context`: tokens of the run's longest
+    /// sequence, 0: the model's (RopeConfig::choose_factors). `device` must outlive the object. Errors: as
+    /// WeightSource::read, and Exit::kOs.
     Weights(Device& device, const WeightSource& source, const Shard& shard, const WeightFormat& format,
             const Progress& progress = {}, int64_t context = 0);
 

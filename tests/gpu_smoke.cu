@@ -21,7 +21,7 @@
 #include "kernels/cuda/attention_prefill.h"
 #include "kernels/cuda/chunks.h"
 #include "kernels/cuda/kv.h"
-#include "kernels/cuda/matmul_decode.h"
+#include "kernels/cuda/matmul_blocks.h"
 #include "kernels/cuda/merge_tiles.h"
 #include "kernels/cuda/rowwise.h"
 #include "kernels/cuda/sample.h"
@@ -133,7 +133,7 @@ void matmul(int64_t rows) {
     launch<RoundRows<f16>>({div_up(padded, RoundRows<f16>::kThreads), rows},
                            {{x.device, k}, {rounded.device, padded}, k, padded});
     launch<MatmulDecode<f16, kTiles>>({div_up(n, 16)},
-                                      {{out.device, n}, {rounded.device, padded}, w.device, rows, n, k, true});
+                                      {{out.device, n}, {rounded.device, padded}, {w.device, true}, rows, n, k});
     std::vector<double> want(rows * n);
     for (int64_t r = 0; r < rows; ++r) {
         for (int64_t c = 0; c < n; ++c) {
@@ -144,6 +144,61 @@ void matmul(int64_t rows) {
     // Products are exact in f32; tensor cores may truncate each addition, by half a step of the running sum.
     finish("RoundRows and MatmulDecode, rows: " + std::to_string(rows), largest_difference(out.read(), want),
            k / 16 * 1.2e-7 * 4 * std::sqrt(k));
+}
+
+/// Element i of a block.
+float q8_0(const uint8_t* b, int i) {
+    f16 d;
+    std::memcpy(&d, b, 2);
+    return static_cast<float>(static_cast<int8_t>(b[2 + i])) * float(d);
+}
+float q4_k(const uint8_t* b, int i) {
+    f16 d, dmin;
+    std::memcpy(&d, b, 2);
+    std::memcpy(&dmin, b + 2, 2);
+    const int g = i / 32;
+    const uint8_t* s = b + 4;
+    const int scale = g < 4 ? s[g] & 63 : (s[g + 4] & 15) | (s[g - 4] >> 6) << 4;
+    const int min = g < 4 ? s[g + 4] & 63 : s[g + 4] >> 4 | (s[g] >> 6) << 4;
+    const int code = b[16 + g / 2 * 32 + i % 32] >> (g % 2 * 4) & 15;
+    return float(code) * (float(d) * float(scale)) - float(dmin) * float(min);
+}
+
+template <StoredType kType>
+void matmul_blocks(float (*element)(const uint8_t*, int)) {
+    using Eight = StoredEight<kType>;
+    const int64_t n = 290, k = 1024, rows = 17, stride = k / Eight::kElements * Eight::kBytes;
+    std::mt19937 engine(11);
+    std::vector<uint8_t> bytes(n * stride);
+    for (uint8_t& b : bytes) b = uint8_t(engine());
+    for (size_t at = 0; at < bytes.size(); at += Eight::kBytes) {
+        const f16 scales[] = {f16(0.01f), f16(0.02f)};
+        std::memcpy(&bytes[at], scales, kType == StoredType::kQ8_0 ? 2 : 4);
+    }
+    Array<float> x(random_floats(rows * k, 3)), out(rows * n), exact(rows * n);
+    Array<uint8_t> w(bytes);
+    Array<f16> rounded(rows * k);
+    launch<RoundRows<f16>>({div_up(k, RoundRows<f16>::kThreads), rows}, {{x.device, k}, {rounded.device, k}, k, k});
+    using Body = MatmulDecode<f16, 4, BlockWeights<kType, f16>>;
+    launch<Body>({div_up(n, Body::kColumns)}, {{out.device, n}, {rounded.device, k}, {{w.device, stride}}, rows, n, k});
+    using Exact = MatmulBlocksF32<kType>;
+    launch<Exact>({div_up(n, Exact::kColumns)}, {{exact.device, n}, {x.device, k}, {w.device, stride}, rows, n, k, 0});
+    std::vector<double> want(rows * n), want_exact(rows * n);
+    double largest = 0;
+    for (int64_t c = 0; c < n; ++c) {
+        for (int64_t i = 0; i < k; ++i) {
+            const float weight =
+                element(&w.host[c * stride + i / Eight::kElements * Eight::kBytes], int(i % Eight::kElements));
+            largest = std::max(largest, std::fabs(double(weight)));
+            for (int64_t r = 0; r < rows; ++r) {
+                want[r * n + c] += double(float(f16(x.host[r * k + i]))) * float(f16(weight));
+                want_exact[r * n + c] += double(x.host[r * k + i]) * weight;
+            }
+        }
+    }
+    const double most = largest * double(k / 16) * 1.2e-7 * 4 * std::sqrt(double(k));
+    finish("MatmulDecode of blocks, type " + std::to_string(int(kType)), largest_difference(out.read(), want), most);
+    finish("MatmulBlocksF32, type " + std::to_string(int(kType)), largest_difference(exact.read(), want_exact), most);
 }
 
 /// A sequence of `cached` tokens in tiles and a chain of `rows` staged ones; 8 query heads on 2 KV heads of 128.
@@ -537,16 +592,27 @@ void latencies(int64_t scale) {
     Array<float> out(64 * n);
     for (const int64_t rows : {1, 17, 64}) {
         const MatmulDecode<f16, 8>::Args all = {
-            {out.device, n}, {reinterpret_cast<f16*>(target), k}, reinterpret_cast<f16*>(device), rows, n, k, true};
+            {out.device, n}, {reinterpret_cast<f16*>(target), k}, {reinterpret_cast<f16*>(device), true}, rows, n, k};
         const auto work = [&] {
             if (rows == 1)
-                return launch<MatmulDecode<f16, 1>>({div_up(n, 16)}, {all.out, all.x, all.w, rows, n, k, true});
+                return launch<MatmulDecode<f16, 1>>({div_up(n, 16)}, {all.out, all.x, all.w, rows, n, k});
             if (rows == 17)
-                return launch<MatmulDecode<f16, 4>>({div_up(n, 16)}, {all.out, all.x, all.w, rows, n, k, true});
+                return launch<MatmulDecode<f16, 4>>({div_up(n, 16)}, {all.out, all.x, all.w, rows, n, k});
             launch<MatmulDecode<f16, 8>>({div_up(n, 16)}, all);
         };
         print(("product of 12288 x 4096, rows: " + std::to_string(rows)).c_str(), microseconds(work),
               double(n * k * 2) * 1e-9);
+        const int64_t stride = k / 256 * 144;
+        const auto in_blocks = [&] {
+            const BlockWeights<StoredType::kQ4_K, f16> w = {{reinterpret_cast<const uint8_t*>(device), stride}};
+            if (rows == 1)
+                return launch<MatmulDecode<f16, 1, decltype(w)>>({div_up(n, 16)}, {all.out, all.x, w, rows, n, k});
+            if (rows == 17)
+                return launch<MatmulDecode<f16, 4, decltype(w)>>({div_up(n, 16)}, {all.out, all.x, w, rows, n, k});
+            launch<MatmulDecode<f16, 8, decltype(w)>>({div_up(n, 16)}, {all.out, all.x, w, rows, n, k});
+        };
+        print(("product of 12288 x 4096 in blocks of Q4_K, rows: " + std::to_string(rows)).c_str(),
+              microseconds(in_blocks), double(n * stride) * 1e-9);
     }
     for (const int64_t rows : {1, 17, 64}) {
         Cache c(32768 / scale, rows);
@@ -574,6 +640,8 @@ int main(int argc, char** argv) {
     matmul<1>(1);
     matmul<4>(17);
     matmul<8>(64);
+    matmul_blocks<trireme::StoredType::kQ8_0>(q8_0);
+    matmul_blocks<trireme::StoredType::kQ4_K>(q4_k);
     attention(1);
     attention(17);
     prefill();

@@ -25,11 +25,13 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODELS = ROOT / "tests/data/models"
 TARGET, DRAFT, SHARED_LAYERS = MODELS / "kjv-target", MODELS / "kjv-draft", MODELS / "kjv-lckv"
+GGUF = ROOT / "tests/data/gguf"
 NINE_HEADS = ROOT / "tests/data/tiny/heads9-kv3"
 DEADLINE_S = 600
 EXACT = ["--dtype", "f32", "-ctk", "f32", "-ctv", "f32"]
 WARM = ["--temp", "0.8", "--seed", "3"]
 GREEDY = ["--temp", "0"]
+BLOCKS = ["--dtype", "auto", "--activations", "f32"]  # of quantised files
 STREAMED = ["--kv-on-chip", "0", "--kv-ring", "2"]  # the ring is reused several times in each forward
 # Part of the software GPU's note if pinned memory is not mapped for kernels.
 UNMAPPED = "registered, not mapped"
@@ -227,6 +229,23 @@ def families(gpu):
     gpu.same_as_cpu(tiny / "qwen3-norms", *GREEDY, ranks=2, n=6, SWGPU_COUNT=2)
 
 
+@check("quantised files: weights in blocks, streamed, on 2 ranks, drafting")
+def blocks(gpu):
+    for name in ("q4_k_m", "q8_0_mixed", "q3_k", "mxfp4", "phi3_q4_0"):
+        gpu.same_as_cpu(GGUF / f"{name}.gguf", *GREEDY, *BLOCKS, "-c", "320", gpu_flags=["--kv-on-chip", "1"], n=6)
+    gpu.same_as_cpu(GGUF / "q4_k_m.gguf", *GREEDY, *BLOCKS, ranks=2, n=6, SWGPU_COUNT=2)
+    gpu.same_as_cpu(GGUF / "q8_0.gguf", *GREEDY, *BLOCKS, "--spec", "ngram", "--gamma", "4", n=8)
+
+
+@check("quantised files: f16 products, graphs and placement change no token")
+def blocks_in_f16(gpu):
+    request = ["generate", "-m", GGUF / "q4_k_m.gguf", "--prompt-ids", gpu.ids, "-n", "8", *GREEDY, "--print", "ids", "--no-progress",
+               "--ignore-eos", "--device", "cuda"]
+    ids = {gpu.trireme(*request, *more).stdout for more in ([], ["--no-graphs"], ["--kv-on-chip", "0"])}
+    if len(ids) != 1:
+        raise Failed(f"{len(ids)} different answers: {ids}")
+
+
 @check("layers that share KV")
 def sharing(gpu):
     gpu.same_as_cpu(SHARED_LAYERS, *GREEDY, "--passes", "3", gpu_flags=["--kv-on-chip", "1"], n=6)
@@ -315,6 +334,11 @@ def capabilities(gpu):
 @check("kernels: sampling and acceptance")
 def sampling_kernels(gpu):
     gpu.gtest(KERNELS, SAMPLING)
+
+
+@check("kernels: weights in blocks")
+def block_kernels(gpu):
+    gpu.gtest(KERNELS, "*Block*")
 
 
 @check("kernels: attention")

@@ -15,8 +15,7 @@
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_prefill.h"
 #include "kernels/cuda/chunks.h"
-#include "kernels/cuda/gpu_slots.h"
-#include "kernels/cuda/matmul_decode.h"
+#include "kernels/cuda/gpu_products.h"
 #include "kernels/cuda/merge_tiles.h"
 #include "kernels/cuda/rowwise.h"
 #include "kernels/cuda/sample.h"
@@ -29,19 +28,18 @@ static_assert(gpu::kPadding == trireme::kPadding && kTile == kTileTokens && kSta
               kRecordHead == kMaxAndSum && kLargestF16 == kMostF16 && Sample::kSiblings == kMaxRows);
 static_assert(Accept::kMost >= kMaxRows, "a token has at most this many children");
 static_assert(Seen{}.window == kEverySlot);
-static_assert(padded_k(1) == MatmulDecode<f16, 1>::kPiece, "rounded rows are whole pieces");
-static_assert(8 * MatmulDecode<f16, 8>::kRows >= kMaxRows, "eight tiles of rows hold a decode forward");
 
 /// All operations over a Launcher. `device` allocates scratch, and must outlive the object. Errors: Exit::kInternal for
 /// heads of more than 256 elements.
 template <class Launcher>
-class GpuKernels final : public GpuSlotKernels<Launcher> {
-    using Base = GpuSlotKernels<Launcher>;
+class GpuKernels final : public GpuProducts<Launcher> {
+    using Base = GpuProducts<Launcher>;
     using Base::launcher_;
+    using Base::scratch_;
 
   public:
     GpuKernels(Device& device, Launcher launcher, Phase phase, const KernelLimits& limits)
-        : Base(std::move(launcher), phase, limits), scratch_(device, scratch_bytes(limits)) {
+        : Base(device, std::move(launcher), phase, limits) {
         check(limits.head_dim <= kMaxHeadDim, "attention: heads of {} elements, at most {} are supported",
               limits.head_dim, kMaxHeadDim);
     }
@@ -50,14 +48,6 @@ class GpuKernels final : public GpuSlotKernels<Launcher> {
     static constexpr int64_t kMaxHeadDim = MergeTiles::kThreads;
     static_assert(kMaxHeadDim <= AttendTile<AnyType, 4>::kMaxDim);
 
-    void do_embed(const Tensor& out, const Tensor& table, const Tensor& ids) override {
-        with_type(table.dtype(), [&](auto t) {
-            using T = decltype(t);
-            launcher_.template launch<Embed<T>>("embed", bytes::embed(out, table), {out.rows()},
-                                                {rows_of<float>(out), rows_of<const T>(table),
-                                                 static_cast<const int32_t*>(ids.data()), table.dim(0), table.dim(1)});
-        });
-    }
     void do_rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps) override {
         launcher_.template launch<RmsNorm>("rmsnorm", bytes::rmsnorm(x), {out.rows(), x.cols() / weight.rows()},
                                            {rows_of<float>(out), rows_of<const float>(x),
@@ -163,50 +153,6 @@ class GpuKernels final : public GpuSlotKernels<Launcher> {
                                                  all, first, chunk, static_cast<const ChunkPick*>(pick.data())});
     }
 
-    void do_matmul(const Tensor& out, const Tensor& x, const Tensor& w) override {
-        if (w.dim(1) == 0) {  // a rank without columns of the MLP contributes zeros
-            return launcher_.template launch<Clear>("clear", out.bytes(),
-                                                    {div_up(out.cols(), Clear::kThreads), out.rows()},
-                                                    {rows_of<float>(out), out.cols()});
-        }
-        if (this->phase() == Phase::kDecode && w.dtype() == DType::kF32) {
-            launcher_.template launch<MatmulDecodeF32>(
-                "matmul", bytes::matmul(out, x, w), {div_up(w.dim(0), MatmulDecodeF32::kColumns)},
-                {rows_of<float>(out), rows_of<const float>(x), static_cast<const float*>(w.data()), x.rows(), w.dim(0),
-                 w.dim(1)});
-        } else if (w.dtype() == DType::kF32) {
-            launcher_.multiply("matmul_prefill", bytes::matmul(out, x, w), out, x, w);
-        } else if (w.dtype() == DType::kF16) {
-            matmul_16<f16>(out, x, w);
-        } else {
-            matmul_16<bf16>(out, x, w);
-        }
-    }
-    template <class T>
-    void matmul_16(const Tensor& out, const Tensor& x, const Tensor& w) {
-        const int64_t k = w.dim(1), padded = padded_k(k);
-        const Tensor rounded(scratch_.data(), w.dtype(), Shape{x.rows(), k}, padded);
-        launcher_.template launch<RoundRows<T>>("round_rows", bytes::add(x),
-                                                {div_up(padded, RoundRows<T>::kThreads), x.rows()},
-                                                {rows_of<const float>(x), rows_of<T>(rounded), k, padded});
-        if (this->phase() == Phase::kPrefill) {
-            return launcher_.multiply("matmul_prefill", bytes::matmul(out, x, w), out, rounded, w);
-        }
-        constexpr int64_t kRows = MatmulDecode<T, 1>::kRows;
-        if (x.rows() <= kRows) return decode<T, 1>(out, rounded, w);
-        if (x.rows() <= 2 * kRows) return decode<T, 2>(out, rounded, w);
-        if (x.rows() <= 4 * kRows) return decode<T, 4>(out, rounded, w);
-        decode<T, 8>(out, rounded, w);
-    }
-    template <class T, int kTiles>
-    void decode(const Tensor& out, const Tensor& x, const Tensor& w) {
-        const bool aligned = w.dim(1) % 8 == 0 && reinterpret_cast<uintptr_t>(w.data()) % 16 == 0;
-        using Body = MatmulDecode<T, kTiles>;
-        launcher_.template launch<Body>("matmul", bytes::matmul(out, x, w), {div_up(w.dim(0), Body::kColumns)},
-                                        {rows_of<float>(out), rows_of<const T>(x), static_cast<const T*>(w.data()),
-                                         x.rows(), w.dim(0), w.dim(1), aligned});
-    }
-
     /// Operands of attention.
     struct Attention {
         const Tensor &out, &q;
@@ -283,8 +229,6 @@ class GpuKernels final : public GpuSlotKernels<Launcher> {
                  rows_of<float>(x.report.totals), this->limits().max_rows});
         }
     }
-
-    Buffer<Space::kDevice> scratch_;
 };
 
 }  // namespace trireme::gpu

@@ -9,8 +9,8 @@
 
 namespace trireme::gpu {
 
-/// Rounds x to the weights' type and pads it with zeros to whole pieces of k. Grid: pieces of a row, rows; a thread has
-/// an element. Done once, because every block of MatmulDecode reads all of x.
+/// Rounds x to the weights' type and pads it with zeros to whole pieces of k, or to whole blocks. Grid: pieces of a
+/// row, rows; a thread has an element. Done once, because every block of MatmulDecode reads all of x.
 template <class T>
 struct RoundRows {
     static constexpr int kThreads = 256;
@@ -18,21 +18,47 @@ struct RoundRows {
         Rows<const float> x;
         Rows<T> out;
         int64_t k, padded;
+        int64_t skip = 0;  // zeros before x: columns of another rank in the first block of w
     };
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const int64_t i = int64_t{gpu.block_x()} * kThreads + gpu.thread(), row = gpu.block_y();
-        if (i < a.padded) narrow(i < a.k ? a.x(row)[i] : 0.0f, a.out(row) + i);
+        const bool of_x = i >= a.skip && i < a.skip + a.k;
+        if (i < a.padded) narrow(of_x ? a.x(row)[i - a.skip] : 0.0f, a.out(row) + i);
     }
 };
 
-/// 16-bit weights on tensor cores. Grid: pieces of kColumns columns. A block owns these columns of out for all rows, so
-/// that weights are read once. Its warps share k, so that 16 columns suffice to keep eight warps loading.
+/// Plain weights [n, k], as MatmulDecode reads them.
+template <class T>
+struct PlainWeights {
+    using Element = T;
+    static_assert(8 * sizeof(T) == sizeof(Bits16));
+    const T* data;
+    bool aligned;  // rows begin at multiples of 16 bytes
+
+    /// Elements [k, k + 8) of row `row`, zeros beyond the matrix.
+    template <class Gpu>
+    TRIREME_GPU Bits16 eight(Gpu& gpu, int64_t row, int64_t k, int64_t rows, int64_t cols) const {
+        if (row < rows && k + 8 <= cols && aligned) return gpu.stream16(data + row * cols + k);
+        Bits16 bits = {};
+        if (k >= cols) return bits;
+        TRIREME_UNROLL  // else `bits` is indexed at run time and lies in local memory
+            for (int i = 0; i < 8; ++i) {
+            if (row < rows && k + i < cols)
+                bits.word[i / 2] |= static_cast<uint32_t>(data[row * cols + k + i].bits) << (16 * (i % 2));
+        }
+        return bits;
+    }
+};
+
+/// 16-bit weights on tensor cores, or weights that become 16-bit in registers (matmul_blocks.h). Grid: pieces of
+/// kColumns columns. A block owns these columns of out for all rows, so that weights are read once. Its warps share k,
+/// so that 16 columns suffice to keep eight warps loading.
 ///
 /// mma m16n8k16 multiplies 16 rows of w by 8 rows of x over 16 elements of k. These may be any 16, if both sides use
 /// the same ones. So lane t of four loads 8 consecutive elements of its rows, 16 bytes at once. It passes the first
 /// four to one mma and the last four to the next.
-template <class T, int kTiles>
+template <class T, int kTiles, class Weights = PlainWeights<T>>
 struct MatmulDecode {
     static constexpr int kThreads = 256, kBlocksOfSm = 2, kWarps = kThreads / kWarp, kPiece = 32,
                          kStep = kWarps * kPiece;
@@ -45,9 +71,8 @@ struct MatmulDecode {
     struct Args {
         Rows<float> out;
         Rows<const T> x;  // rounded and padded by RoundRows
-        const T* w;       // [n, k]
+        Weights w;        // [n, k]
         int64_t rows, n, k;
-        bool aligned;  // rows of w begin at multiples of 16 bytes
     };
 
     template <class Gpu>
@@ -59,8 +84,8 @@ struct MatmulDecode {
             Bits16 low[kAhead], high[kAhead];
             TRIREME_UNROLL
             for (int s = 0; s < kAhead; ++s) {
-                low[s] = weights(gpu, a, column, first + s * kStep + 8 * quad);
-                high[s] = weights(gpu, a, column + 8, first + s * kStep + 8 * quad);
+                low[s] = a.w.eight(gpu, column, first + s * kStep + 8 * quad, a.n, a.k);
+                high[s] = a.w.eight(gpu, column + 8, first + s * kStep + 8 * quad, a.n, a.k);
             }
             TRIREME_UNROLL
             for (int s = 0; s < kAhead; ++s) {
@@ -92,19 +117,6 @@ struct MatmulDecode {
     }
 
   private:
-    /// w[n][k .. k + 8), zeros beyond the matrix.
-    template <class Gpu>
-    TRIREME_GPU static Bits16 weights(Gpu& gpu, const Args& a, int64_t n, int64_t k) {
-        if (n < a.n && k + 8 <= a.k && a.aligned) return gpu.stream16(a.w + n * a.k + k);
-        Bits16 bits = {};
-        if (k >= a.k) return bits;
-        TRIREME_UNROLL  // else `bits` is indexed at run time and lies in local memory
-            for (int i = 0; i < 8; ++i) {
-            if (n < a.n && k + i < a.k)
-                bits.word[i / 2] |= static_cast<uint32_t>(a.w[n * a.k + k + i].bits) << (16 * (i % 2));
-        }
-        return bits;
-    }
     template <class Gpu>
     TRIREME_GPU static Bits16 row_of_x(Gpu& gpu, const Args& a, int64_t row, int64_t k) {
         if (row < a.rows) return gpu.load16(a.x(row) + k);

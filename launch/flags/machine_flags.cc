@@ -50,7 +50,7 @@ FlagGroup precision_flags() {
              kShaped | kConvert,
              "auto|f32|f16|bf16",
              "type of the weights in memory, or that convert writes; auto: the checkpoint's; quantised "
-             "weights keep their blocks on a CPU, and are f16 on a GPU; convert: f16",
+             "weights keep their blocks; convert: f16",
              [](O& o, const S& s) {
                  const size_t i = s.one_of({"auto", "f16", "bf16", "f32"});
                  o.dtype = i == 0 ? std::nullopt : std::optional<DType>(kTypes[i - 1]);
@@ -59,12 +59,12 @@ FlagGroup precision_flags() {
             {"activations",
              {"--activations"},
              kShaped,
-             "auto|bf16|f32",
-             "quantised weights on a CPU: type of the activations in products; f32: exact; auto: bf16 on CPUs "
-             "with bf16 dot products, else f32",
+             "auto|bf16|f16|f32",
+             "quantised weights: type of the activations in products; f32: exact; auto: f16 on GPUs, bf16 on "
+             "CPUs with bf16 dot products, else f32",
              [](O& o, const S& s) {
-                 const size_t i = s.one_of({"auto", "bf16", "f32"});
-                 o.activations = i == 0 ? std::nullopt : std::optional<DType>(kTypes[i]);
+                 const size_t i = s.one_of({"auto", "f16", "bf16", "f32"});
+                 o.activations = i == 0 ? std::nullopt : std::optional<DType>(kTypes[i - 1]);
              },
              [](const O& o) { return std::string(o.activations ? name_of(*o.activations) : "auto"); }},
             {"cache-type-k",

@@ -103,7 +103,7 @@ struct Options {
 
     int64_t ctx_size = 0;              // tokens; 0: the model's
     std::optional<DType> dtype;        // not set: the checkpoint's
-    std::optional<DType> activations;  // f32 or bf16: products of quantised weights on a CPU; not set: the faster one
+    std::optional<DType> activations;  // products of quantised weights: f32, bf16 or f16; not set: the fastest
     std::string layer_map;             // replaces the checkpoint's map; empty: the checkpoint's
     bool wide_window = false;          // layers with a sliding window see one token more
     Passes passes;                     // over prompts, where layers read later layers

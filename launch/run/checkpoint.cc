@@ -48,7 +48,7 @@ Checkpoint open_checkpoint(Command command, const Options& o, std::string_view b
     c.eos = ends_of_text(c.config(), c.tokenizer.get());
     c.weight_type = choose_weight_type(*c.source, o.dtype, o.activations, backend);
     if (o.activations && !c.weight_type.format.has_blocks() && o.model_draft.empty()) {
-        log::warn("--activations has no effect here: it is for quantised weights on a CPU, without --dtype");
+        log::warn("--activations has no effect here: it is for quantised weights, without --dtype");
     }
     c.backend = backend;
     return c;

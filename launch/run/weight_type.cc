@@ -33,10 +33,12 @@ WeightType choose_weight_type(const WeightSource& source, std::optional<DType> a
     };
     if (asked) return plain(*asked, fmt::format("--dtype {}, {}", name_of(*asked), checkpoint));
     const bool bf16 = multiplies_bf16_faster(backend);
-    const DType as = activations.value_or(bf16 ? DType::kBF16 : DType::kF32);
-    if (WeightFormat kept(source, as); kept.has_blocks()) {
-        if (!multiplies_blocks(backend))
-            return plain(DType::kF16, checkpoint + "; dequantised: kernels for blocks are for CPUs");
+    const DType rounded = rounded_activations(backend);
+    const DType as = activations.value_or(backend == "cpu" && !bf16 ? DType::kF32 : rounded);
+    if (WeightFormat kept(source, as, backend != "cpu"); kept.has_blocks()) {
+        require(as == DType::kF32 || as == rounded, Exit::kUsage,
+                "--activations {}: products of quantised weights on {} are with {} or f32; give one of them, or auto",
+                name_of(as), backend == "cpu" ? "CPUs" : "GPUs", name_of(rounded));
         return {std::move(kept), fmt::format("{} blocks ({} products)", name_of(stored), name_of(as)), checkpoint};
     }
     const DType own = source.natural_dtype();

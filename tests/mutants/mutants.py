@@ -24,12 +24,13 @@ ROOT = HERE.parent.parent
 ROWWISE = "Rmsnorm*:Swiglu*:Rope*:Embed*:Add*:GatherRows*:Rowwise*"
 QUICK = ("AttentionDecode.SequencesDoNotMix:AttentionDecode.SurvivesScoresFarApart:AttentionDecode.RowsOfOne*:"
          "Attention*.Refuses*:AttentionDecode.A*TheP*:AttentionDecode.AStagedRow*")
-ATTENTION = ["*Blocks.*:" + QUICK, "Attention*.WeighsEqual*", "SlotAttention*:KeyWeights*", "AttentionDecode*:AttentionPrefill*"]
+ATTENTION = ["*TileBlocks.*:MergeTilesBlocks.*:" + QUICK, "Attention*.WeighsEqual*", "SlotAttention*:KeyWeights*", "AttentionDecode*:AttentionPrefill*"]
 SHARES = ["SlotShare*"]
 SLOTS = ["SlotsWorked*:SlotsOtherRules*:SlotScores*:Slots.*:SlotsRandom.H*:SlotsRandom.C*", "SlotsRandom.K*"]
 # For each file, the tests that run its code, in stages: a mutant that dies in a quick stage skips the slow ones.
 KERNELS = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUICK],
-         "kernels/cuda/matmul_decode.h": ["Matmul*"],
+         "kernels/cuda/matmul_decode.h": ["Matmul*", "Types/Blocks.*"],
+         "kernels/cuda/matmul_blocks.h": ["Types/Blocks.*"], "kernels/cuda/stored_eight.h": ["Types/Blocks.*"],
            "kernels/cuda/attention_rows.h": ATTENTION, "kernels/cuda/eight.h": ATTENTION,
          "kernels/cuda/attention.h": ATTENTION, "kernels/cuda/merge_tiles.h": ATTENTION,
          "kernels/cuda/attention_prefill.h": ["AttentionPrefill.Refuses*:AttentionPrefill.Matches*:AttentionPrefill.Weighs*", "KeyWeights*", "AttentionPrefill*"],

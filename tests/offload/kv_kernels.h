@@ -15,6 +15,8 @@ class KvKernels : public Kernels {
     void do_embed(const Tensor&, const Tensor&, const Tensor&) override { never(); }
     void do_rmsnorm(const Tensor&, const Tensor&, const Tensor&, float) override { never(); }
     void do_matmul(const Tensor&, const Tensor&, const Tensor&) override { never(); }
+    void do_matmul_blocks(const Tensor&, const Tensor&, const WeightMatrix&) override { never(); }
+    void do_embed_blocks(const Tensor&, const WeightMatrix&, const Tensor&) override { never(); }
     void do_rope(const Tensor&, const Tensor&, int64_t) override { never(); }
     void do_swiglu(const Tensor&, const Tensor&) override { never(); }
     void do_add(const Tensor&, const Tensor&) override { never(); }

@@ -42,6 +42,31 @@ TEST_P(GpuEngine, StaysCloseIn16Bits) {
     EXPECT_TRUE(near(std::span<const float>(gpu.logits), std::span<const float>(cpu.logits), bound));
 }
 
+// Weights in blocks: exact values on 1 and 3 ranks; values rounded to f16 as when they are widened.
+TEST(GpuBlocks, GiveTheCpusGreedyTokens) {
+    EngineOptions blocks = kExact, half{.weights = DType::kF16, .blocks = true}, widened = half;
+    blocks.blocks = true;
+    widened.blocks = false;
+    for (const char* model : {"gguf/q4_k_m.gguf", "gguf/q3_k.gguf", "gguf/q5_1.gguf", "gguf/iq4_xs.gguf",
+                              "gguf/phi3_q4_0.gguf", "gguf/qwen2_q8_0.gguf", "gguf/q8_0_mixed.gguf"}) {
+        const Greedy cpu = greedy(model, 1, 1, "cpu", blocks);
+        const double bound = 4 * eps_of(DType::kF32) * std::sqrt(512.0 * 2 * 6) * largest(cpu.logits);
+        for (const int ranks : {1, 3}) {
+            if (ranks > 1 && !ranks_as_threads()) continue;
+            const Greedy gpu = greedy(model, ranks, 1, engine_device(), blocks);
+            EXPECT_EQ(gpu.tokens, cpu.tokens) << model << " " << ranks << " ranks";
+            EXPECT_TRUE(near(std::span<const float>(gpu.logits), std::span<const float>(cpu.logits), bound))
+                << model << " " << ranks << " ranks";
+        }
+        // The embedding alone is not rounded to f16 in blocks: half a step, once.
+        const Greedy wide = greedy(model, 1, 1, engine_device(), widened);
+        const Greedy kept = greedy(model, 1, 1, engine_device(), half);
+        EXPECT_TRUE(near(std::span<const float>(kept.logits), std::span<const float>(wide.logits),
+                         4 * eps_of(DType::kF16) / 2 * std::sqrt(2.0 * 2 * 6) * largest(wide.logits)))
+            << model;
+    }
+}
+
 // A graph's grids are made for the whole context; it reads the inputs of its rows from device memory only.
 std::vector<std::vector<float>> decoded(const std::string& model, int ranks, bool graphs, int64_t prompt_tokens) {
     std::vector<std::vector<float>> logits;
