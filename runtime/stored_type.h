@@ -1,5 +1,6 @@
 #pragma once
-/// How a checkpoint stores the elements of a tensor: plain numbers, or blocks with shared scales (GGUF).
+/// How a checkpoint stores the elements of a tensor: plain numbers, or blocks with shared scales. The types are GGUF's,
+/// and two of our own for safetensors with int4 or FP8 weights (model/checkpoint/packed_matrix.h).
 
 #include <bit>
 #include <cstddef>
@@ -28,9 +29,11 @@ enum class StoredType : uint8_t {
     kQ4_K,
     kQ5_K,
     kQ6_K,
-    kIQ4_XS
+    kIQ4_XS,
+    kInt4,
+    kFP8
 };
-inline constexpr size_t kStoredTypes = static_cast<size_t>(StoredType::kIQ4_XS) + 1;
+inline constexpr size_t kStoredTypes = static_cast<size_t>(StoredType::kFP8) + 1;
 
 /// Elements of a row are stored in blocks; a row is a whole number of them. Plain types have blocks of one.
 struct BlockLayout {
@@ -73,14 +76,18 @@ constexpr BlockLayout layout_of(StoredType t) {
             return {256, 210};
         case StoredType::kIQ4_XS:
             return {256, 136};
+        case StoredType::kInt4:
+            return {32, 20};
+        case StoredType::kFP8:
+            return {32, 36};
     }
     return {0, 0};
 }
 
 /// "F32", "Q4_K", ... as the formats spell them.
 constexpr std::string_view name_of(StoredType t) {
-    constexpr std::string_view names[] = {"F32",    "F16",   "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0",
-                                          "IQ4_NL", "MXFP4", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"};
+    constexpr std::string_view names[] = {"F32",   "F16",  "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1",   "Q8_0", "IQ4_NL",
+                                          "MXFP4", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS", "INT4", "FP8"};
     static_assert(std::size(names) == kStoredTypes);
     return names[index(t)];
 }
@@ -121,6 +128,8 @@ constexpr HalfPositions halves_of(StoredType t) {
         case StoredType::kQ6_K:
             return {208};
         case StoredType::kMXFP4:
+        case StoredType::kInt4:
+        case StoredType::kFP8:
         case StoredType::kF32:
         case StoredType::kF16:
         case StoredType::kBF16:
@@ -137,6 +146,20 @@ alignas(16) inline constexpr int8_t kE2m1Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 
 /// MXFP4's scale, 2^(e - 127), halved because values are doubled.
 constexpr float e8m0_half(uint32_t e) {
     return std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23);
+}
+
+/// The scale and the zero point of an INT4 block, from its first four bytes: an f32 number and, in its lowest byte, the
+/// zero point. Scales are f16 or bf16 in files, so the lowest byte of a scale is zero.
+struct Int4Scale {
+    float scale;
+    int zero;
+};
+constexpr Int4Scale int4_scale(uint32_t word) {
+    return {std::bit_cast<float>(word & 0xffffff00u), static_cast<int>(word & 0xffu)};
+}
+/// Bits of the f16 number that is an e4m3 number (FP8) over 256. 0x7f and 0xff, the NaNs, become +-480 / 256.
+constexpr uint16_t e4m3_as_half(uint32_t code) {
+    return static_cast<uint16_t>((code & 0x80u) << 8 | (code & 0x7fu) << 7);
 }
 
 }  // namespace trireme

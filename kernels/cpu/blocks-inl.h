@@ -107,6 +107,29 @@ HWY_INLINE void mxfp4_block(const uint8_t* b, T* out) {
 }
 
 template <class T>
+HWY_INLINE void int4_block(const uint8_t* b, T* out) {
+    uint32_t word;
+    std::memcpy(&word, b, sizeof word);
+    const auto [scale, zero] = int4_scale(word);
+    const Vb both = load_bytes(b + 4);
+    write_values<false>(minus(low_halves(both), zero), scale, 0, out);
+    write_values<false>(minus(high_halves(both), zero), scale, 0, out + 16);
+}
+
+template <class T>
+HWY_INLINE void fp8_block(const uint8_t* b, T* out) {
+    const F d;
+    HWY_ALIGN f16 halves[32];
+    for (int i = 0; i < 32; ++i) halves[i] = f16::from_bits(e4m3_as_half(b[4 + i]));
+    float scale;
+    std::memcpy(&scale, b, sizeof scale);
+    for (int64_t i = 0; i < 32; i += kLanes) {
+        const Vf value = hn::Mul(load(d, halves + i), hn::Set(d, 256.0F));
+        store_rounded(d, hn::Mul(value, hn::Set(d, scale)), out + i);
+    }
+}
+
+template <class T>
 HWY_INLINE void q2_k_block(const uint8_t* b, T* out) {
     const float d = half_float(b + 80), dmin = half_float(b + 82);
     for (int g = 0; g < 16; ++g) {
@@ -211,6 +234,10 @@ void decode_blocks(StoredType type, const uint8_t* blocks, int64_t n, T* out) {
             return all([](const uint8_t* b, T* to) HWY_ATTR { q6_k_block(b, to); });
         case StoredType::kIQ4_XS:
             return all([](const uint8_t* b, T* to) HWY_ATTR { iq4_xs_block(b, to); });
+        case StoredType::kInt4:
+            return all([](const uint8_t* b, T* to) HWY_ATTR { int4_block(b, to); });
+        case StoredType::kFP8:
+            return all([](const uint8_t* b, T* to) HWY_ATTR { fp8_block(b, to); });
         case StoredType::kF32:
         case StoredType::kF16:
         case StoredType::kBF16:

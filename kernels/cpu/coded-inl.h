@@ -1,7 +1,7 @@
 /// Products of weights in blocks with dot products of bf16 pairs (pairs-inl.h). A weight is code * scale + offset, with
-/// a small whole number as code, which bf16 has exactly. A tile of weight rows is decoded to codes, scales and offsets
-/// in the cache. Each row of x multiplies the codes, then the scales, in f32; and its sums over 16 elements multiply
-/// the offsets. So weights are not rounded.
+/// a code that bf16 has exactly: a small whole number, or an FP8 number. A tile of weight rows is decoded to codes,
+/// scales and offsets in the cache. Each row of x multiplies the codes, then the scales, in f32; and its sums over 16
+/// elements multiply the offsets. So weights are not rounded.
 #if defined(TRIREME_KERNELS_CPU_CODED_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TRIREME_KERNELS_CPU_CODED_INL_H
 #undef TRIREME_KERNELS_CPU_CODED_INL_H
@@ -144,6 +144,24 @@ HWY_INLINE void code_mxfp4(const uint8_t* b, bf16* codes, float* scales) {
     *scales = e8m0_half(b[0]);
 }
 
+HWY_INLINE void code_int4(const uint8_t* b, bf16* codes, float* scales) {
+    const auto [scale, zero] = int4_scale(word_at<uint32_t>(b));
+    const __m256i v = _mm256_add_epi8(both_halves(b + 4), _mm256_set1_epi8(static_cast<char>(16 - zero)));
+    put_codes(v, kStraight<16>, codes);
+    *scales = scale;
+}
+
+/// An e4m3 number over 256 is an f16 number, and has few enough bits to be a bf16 number.
+HWY_INLINE void code_fp8(const uint8_t* b, bf16* codes, float* scales) {
+    const __m512i v = _mm512_cvtepu8_epi16(bytes_at(b + 4));
+    const __m512i sign = _mm512_slli_epi16(_mm512_and_si512(v, _mm512_set1_epi16(0x80)), 8);
+    const __m512i half = _mm512_or_si512(sign, _mm512_slli_epi16(_mm512_and_si512(v, _mm512_set1_epi16(0x7f)), 7));
+    const __m512 low = _mm512_cvtph_ps(_mm512_castsi512_si256(half));
+    const __m512 high = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(half, 1));
+    _mm512_storeu_si512(codes, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+    *scales = word_at<float>(b) * 256.0F;
+}
+
 HWY_INLINE void code_q2_k(const uint8_t* b, bf16* codes, float* scales, float* offsets) {
     const __m128i s = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b)), mask = _mm_set1_epi8(15);
     put_scales(_mm512_cvtepu8_epi32(_mm_and_si128(s, mask)), half_at(b + 80), scales);
@@ -235,6 +253,8 @@ HWY_INLINE void code_block(const uint8_t* b, bf16* codes, float* scales, float* 
     if constexpr (kType == kQ5_K) code_k<true>(b, codes, scales, offsets);
     if constexpr (kType == kQ6_K) code_q6_k(b, codes, scales);
     if constexpr (kType == kIQ4_XS) code_iq4_xs(b, codes, scales);
+    if constexpr (kType == kInt4) code_int4(b, codes, scales);
+    if constexpr (kType == kFP8) code_fp8(b, codes, scales);
 }
 
 /// out[r][j] = w[j] . x[r], r < R, j < W. A product has one accumulator that runs over groups of 32 elements: its bits
@@ -378,6 +398,10 @@ inline void multiply_coded_rows(StoredType type, const MatmulArgs& a, const floa
             return multiply_coded_rows<kQ6_K>(a, sums, stride, begin, end, scratch);
         case kIQ4_XS:
             return multiply_coded_rows<kIQ4_XS>(a, sums, stride, begin, end, scratch);
+        case kInt4:
+            return multiply_coded_rows<kInt4>(a, sums, stride, begin, end, scratch);
+        case kFP8:
+            return multiply_coded_rows<kFP8>(a, sums, stride, begin, end, scratch);
         case kF32:
         case kF16:
         case kBF16:

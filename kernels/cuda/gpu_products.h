@@ -50,6 +50,10 @@ void with_blocks(StoredType type, const Visit& visit) {
             return with.template operator()<kQ6_K>();
         case kIQ4_XS:
             return with.template operator()<kIQ4_XS>();
+        case kInt4:
+            return with.template operator()<kInt4>();
+        case kFP8:
+            return with.template operator()<kFP8>();
         case kF32:
         case kF16:
         case kBF16:
@@ -139,7 +143,7 @@ class GpuProducts : public GpuSlotKernels<Launcher> {
             }
         }
     }
-    /// Decodes panels of rows into scratch, behind the rounded x, and multiplies them by the library.
+    /// Decodes panels of rows into scratch, after the rounded x, and multiplies them by the library.
     void prefill_blocks(const Tensor& out, const Tensor& x, const WeightMatrix& w, const WeightRows& part) {
         const Tensor in = w.as() == DType::kF32 ? x : round<f16>(x, DType::kF16, 0, padded_k(w.cols()));
         char* panel = static_cast<char*>(scratch_.data()) + rounded_bytes(this->limits());

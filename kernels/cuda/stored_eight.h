@@ -112,6 +112,14 @@ class StoredEight {
             for (int i = 0; i < 2; ++i) {
                 codes_[i] |= (four_bytes<kAlign>(high + 4 * i) >> (2 * run) & 0x03030303u) << 4;
             }
+        } else if constexpr (kType == kInt4) {
+            const uint32_t word = four_bytes<kAlign>(b);
+            scale_ = float_of(word & 0xffffff00u);
+            zero_ = static_cast<int>(word & 0xffu);
+            nibbles(b + 4 + first % 16, first / 16);
+        } else if constexpr (kType == kFP8) {
+            scale_ = float_of(four_bytes<kAlign>(b));
+            read(b + 4 + first);
         } else {
             static_assert(kType == kIQ4_XS, "a type of blocks");
             const int g = first / 32, high = (b[2] | b[3] << 8) >> (2 * g) & 3;
@@ -124,6 +132,11 @@ class StoredEight {
     /// Element first + i.
     TRIREME_GPU float operator[](int i) const {
         const auto code = static_cast<uint8_t>(codes_[i / 4] >> (8 * (i % 4)));
+        if constexpr (kType == kFP8) {
+            f16 half;
+            half.bits = e4m3_as_half(code);
+            return widen(half) * 256.0f * scale_;
+        }
         const float product = static_cast<float>(number(code)) * scale_;
         if constexpr (kOffset) return product + offset_;
         return product;
@@ -151,11 +164,13 @@ class StoredEight {
         return (bits & 1) << 4 | (bits & 2) << 11 | (bits & 4) << 18 | (bits & 8) << 25;
     }
     /// The signed number that a code stands for.
-    TRIREME_GPU static int number(uint8_t code) {
+    TRIREME_GPU int number(uint8_t code) const {
         if constexpr (kTable) {
             return static_cast<int8_t>((code < 8 ? kLowCodes : kHighCodes) >> (8 * (code % 8)));
         } else if constexpr (kType == kQ8_0) {
             return static_cast<int8_t>(code);
+        } else if constexpr (kType == kInt4) {
+            return code - zero_;
         } else {
             return code - kZero;
         }
@@ -163,6 +178,7 @@ class StoredEight {
 
     uint32_t codes_[2];  // a byte each
     float scale_, offset_ = 0;
+    int zero_ = 0;
 };
 
 }  // namespace trireme::gpu

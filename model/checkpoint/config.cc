@@ -38,13 +38,6 @@ void refuse_variants(const Keys& keys, const Architecture& family, std::string_v
         require(!keys.boolean(key).value_or(false), Exit::kData, "{}: '{}' is true; only false is supported", what,
                 key);
     }
-    if (const Json* quantised = keys.find("quantization_config")) {
-        const bool named = quantised->is_object() && quantised->contains("quant_method");
-        fail(Exit::kData,
-             "{}: 'quantization_config' has quant_method {}; quantised safetensors are not read; take a GGUF of the "
-             "model, or its F32, F16 or BF16 safetensors",
-             what, named ? Keys::text((*quantised)["quant_method"]) : "none");
-    }
 }
 
 /// Returns which layers have type "sliding_attention".

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "model/checkpoint/file_model.h"
+#include "model/checkpoint/packed_matrix.h"
 #include "model/files/byte_source.h"
 #include "model/files/json.h"
 #include "model/files/limits.h"
@@ -58,10 +59,15 @@ bool is_of_no_owner(const std::string& name, const LlamaConfig& config) {
     return false;
 }
 
+Quantisation read_folder_quantisation(const fs::path& folder) {
+    return read_quantisation(read_json(folder, "config.json", limits::kConfigBytes), (folder / "config.json").string());
+}
+
 class SafetensorsModel final : public FileModel {
   public:
     explicit SafetensorsModel(const fs::path& folder) : folder_(folder) {
         config_ = read_folder_config(folder);
+        quantisation_ = read_folder_quantisation(folder);
         if (has_entry(folder, kSingle)) {
             for (const auto& [name, entry] : shard(kSingle).header) found_.emplace(name, kSingle);
         } else {
@@ -146,8 +152,67 @@ class SafetensorsModel final : public FileModel {
         return true;
     }
 
+    /// Takes the parts of packed matrices out of found_, which receives the name of the matrix.
+    void find_packed() {
+        const std::vector<std::string_view> parts = packed_parts(quantisation_.as);
+        if (parts.empty()) return;
+        const std::string codes = fmt::format(".{}", parts[0]);
+        std::vector<std::string> modules;
+        for (const auto& [name, file] : found_) {
+            if (!name.ends_with(codes)) continue;
+            const std::string module = name.substr(0, name.size() - codes.size());
+            const auto part = stored_part(name, file);
+            if (quantisation_.as != PackedAs::kFP8 || (part && part->entry.dtype == "F8_E4M3"))
+                modules.push_back(module);
+        }
+        for (const std::string& module : modules) {
+            for (const std::string_view part : parts) {
+                const auto it = found_.find(fmt::format("{}.{}", module, part));
+                if (it != found_.end()) packed_.insert(found_.extract(it));
+            }
+            found_.emplace(module + ".weight", "");
+            packed_sources_.emplace(module, nullptr);
+        }
+        std::erase_if(found_, [this](const auto& entry) { return is_unused_part(entry.first, entry.second); });
+    }
+
+    std::optional<PackedPart> stored_part(const std::string& name, const std::string& file) {
+        const ShardFile& s = shard(file);
+        const auto entry = s.header.find(name);
+        if (entry == s.header.end()) return {};
+        return PackedPart{s.source.get(), entry->second};
+    }
+
+    /// Scales of a quantised KV cache, and the biases of zeros that AutoGPTQ writes.
+    bool is_unused_part(const std::string& name, const std::string& file) {
+        if (name.ends_with(".k_scale") || name.ends_with(".v_scale")) return true;
+        if (!name.ends_with("_proj.bias") || config_.qkv_bias || config_.o_bias) return false;
+        const auto part = stored_part(name, file);
+        if (!part || part->entry.bytes > limits::kDim * 4) return false;
+        std::vector<std::byte> bytes(part->entry.bytes);
+        part->source->read(part->entry.offset, bytes);
+        return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{}; });
+    }
+
+    /// The blocks of a packed matrix, or null if it has none. Phi-3 has several tensors in one.
+    const ByteSource* packed(const std::string& module, const Shape& shape, TensorProblems& problems) {
+        std::unique_ptr<ByteSource>& source = packed_sources_[module];
+        if (!source) {
+            source = packed_matrix(
+                quantisation_, module, shape,
+                [&](std::string_view part) -> std::optional<PackedPart> {
+                    const auto it = packed_.find(fmt::format("{}.{}", module, part));
+                    if (it == packed_.end()) return {};
+                    return stored_part(it->first, it->second);
+                },
+                problems);
+        }
+        return source.get();
+    }
+
     void take_tensors() {
         take_head();
+        find_packed();
         TensorProblems problems;
         take_expected(found_, in_safetensors, problems,
                       [this](const ExpectedTensor& want, const FileTensor& there, const std::string& file,
@@ -170,6 +235,16 @@ class SafetensorsModel final : public FileModel {
     }
 
     void take(const ExpectedTensor& want, const FileTensor& there, const std::string& file, TensorProblems& problems) {
+        if (const std::string module = there.name.substr(0, there.name.rfind('.')); packed_sources_.contains(module)) {
+            const ByteSource* blocks = packed(module, there.shape, problems);
+            if (blocks == nullptr) return;
+            return add_slice(want, {.source = blocks,
+                                    .offset = 0,
+                                    .type = packed_type(quantisation_.as),
+                                    .rows = want.shape[0],
+                                    .cols = want.shape[1],
+                                    .first_row = there.row0});
+        }
         const ShardFile& s = shard(file);
         const auto entry = s.header.find(there.name);
         if (entry == s.header.end()) {
@@ -192,6 +267,9 @@ class SafetensorsModel final : public FileModel {
     fs::path folder_;
     std::map<std::string, ShardFile> shards_;
     std::map<std::string, std::string> found_;  // tensor -> file; those left after take_tensors() are not used
+    Quantisation quantisation_;
+    std::map<std::string, std::string> packed_;                          // parts of packed matrices -> file
+    std::map<std::string, std::unique_ptr<ByteSource>> packed_sources_;  // by module
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "model/files/dequantise.h"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "runtime/error.h"
 
@@ -67,6 +69,28 @@ void iq4_nl(const std::byte* b, float* out) {
 // [e][16 bytes]: the scale is an e8m0 number.
 void mxfp4(const std::byte* b, float* out) {
     codes(b + 1, kE2m1Values, e8m0_half(u8(b)), out);
+}
+
+// [f32 scale and zero point][16 bytes, as in Q4_0].
+void int4(const std::byte* b, float* out) {
+    uint32_t word = 0;
+    std::memcpy(&word, b, 4);
+    const auto [scale, zero] = int4_scale(word);
+    for (size_t j = 0; j < 16; ++j) {
+        out[j] = static_cast<float>((u8(b + 4 + j) & 15) - zero) * scale;
+        out[j + 16] = static_cast<float>((u8(b + 4 + j) >> 4) - zero) * scale;
+    }
+}
+
+// [f32 scale][32 e4m3 numbers].
+void fp8(const std::byte* b, float* out) {
+    float scale = 0;
+    std::memcpy(&scale, b, 4);
+    for (size_t j = 0; j < 32; ++j) {
+        const bool nan = (u8(b + 4 + j) & 0x7f) == 0x7f;
+        const float value = static_cast<float>(f16::from_bits(e4m3_as_half(u8(b + 4 + j)))) * 256.0F;
+        out[j] = (nan ? std::numeric_limits<float>::quiet_NaN() : value) * scale;
+    }
 }
 
 // Blocks of 256 in 16 groups of 16: [16 bytes: scale and minimum, four bits each][64 bytes][d][dmin]. 32 bytes hold
@@ -203,6 +227,10 @@ void dequantise(StoredType type, const std::byte* blocks, int64_t n, float* out)
             return all(k_block<true>);
         case StoredType::kQ6_K:
             return all(q6_k);
+        case StoredType::kInt4:
+            return all(int4);
+        case StoredType::kFP8:
+            return all(fp8);
         case StoredType::kF32:
         case StoredType::kF16:
         case StoredType::kBF16:
@@ -224,6 +252,13 @@ bool finite_scales(StoredType type, const std::byte* blocks, int64_t n) {
     for (int64_t i = 0; i < n; i += layout.elements, blocks += layout.bytes) {
         if (!finite(blocks, halves.first) || !finite(blocks, halves.second)) return false;
         if (type == StoredType::kMXFP4 && u8(blocks) >= 250) return false;
+        if (type != StoredType::kInt4 && type != StoredType::kFP8) continue;
+        uint32_t scale = 0;
+        std::memcpy(&scale, blocks, 4);
+        constexpr uint32_t kLargest = 246;  // exponent of a scale that 448 multiplies to a finite number
+        if ((scale >> 23 & 255u) > kLargest) return false;
+        const auto is_nan = [](std::byte code) { return (code & std::byte{0x7f}) == std::byte{0x7f}; };
+        if (type == StoredType::kFP8 && std::any_of(blocks + 4, blocks + 36, is_nan)) return false;
     }
     return true;
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// Decoder of GGUF's block types to f32.
+/// Decoder of blocks to f32.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace trireme {
 /// order that the formats define: d * scale * q, then - dmin * min. A NaN or infinite scale shows in the values.
 void dequantise(StoredType type, const std::byte* blocks, int64_t n, float* out);
 
-/// Whether the scales of these blocks are finite, and so all values. False also for MXFP4 scales that are so large that
-/// some values would not be.
+/// Whether the scales of these blocks are finite, and so all values. False also for scales so large that some values
+/// would not be, and for FP8 numbers that are NaN.
 bool finite_scales(StoredType type, const std::byte* blocks, int64_t n);
 
 }  // namespace trireme

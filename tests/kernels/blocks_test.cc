@@ -1,5 +1,6 @@
 /// Products and embeddings of weights in blocks (WeightMatrix) against f64, on every target of the CPU.
 
+#include <bit>
 #include <cmath>
 #include <vector>
 
@@ -27,6 +28,14 @@ struct BlockRowsOf {
                 std::memcpy(bytes.data() + at + static_cast<size_t>(h), &half.bits, 2);
             }
             if (t == StoredType::kMXFP4) bytes[at] = static_cast<std::byte>(118 + (next() >> 29));
+            if (t != StoredType::kInt4 && t != StoredType::kFP8) continue;
+            const float scale = (static_cast<float>(next() >> 20) / 4096 + 0.5F) / (t == StoredType::kFP8 ? 4096 : 64);
+            uint32_t word = std::bit_cast<uint32_t>(next() >> 31 != 0 ? scale : -scale) & 0xffffff00u;
+            if (t == StoredType::kInt4) word |= (next() >> 16) % 17;  // the zero point
+            std::memcpy(bytes.data() + at, &word, 4);
+            for (size_t i = 4; i < l.bytes && t == StoredType::kFP8; ++i) {
+                if ((bytes[at + i] & std::byte{0x7f}) == std::byte{0x7f}) bytes[at + i] = std::byte{3};  // a NaN
+            }
         }
         std::vector<float> row(static_cast<size_t>(columns));
         for (int64_t r = 0; r < n; ++r) {

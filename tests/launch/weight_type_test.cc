@@ -17,7 +17,7 @@ TEST(WeightType, IsTheCheckpointsForPlainTypes) {
     EXPECT_EQ(choose_weight_type(*open("models/kjv-target"), {}, {}, "cpu").type(), DType::kF16);
 }
 
-TEST(WeightType, OfQuantisedTypesAreTheirBlocksOnACpu) {
+TEST(WeightType, OfQuantisedTypesAreTheirBlocks) {
     const auto source = open("gguf/q4_1.gguf");
     const std::string embedding = "model.embed_tokens.weight";
     for (const bool dots : {false, true}) {
@@ -31,7 +31,24 @@ TEST(WeightType, OfQuantisedTypesAreTheirBlocksOnACpu) {
     EXPECT_EQ(choose_weight_type(*source, {}, DType::kBF16, "cpu").type(), DType::kBF16);
     const WeightType gpu = choose_weight_type(*source, {}, {}, "cuda");
     EXPECT_EQ(gpu.type(), DType::kF16);
-    EXPECT_FALSE(gpu.format.has_blocks());
+    EXPECT_EQ(gpu.format.type_of(embedding), StoredType::kQ4_1);
+    EXPECT_EQ(gpu.name, "Q4_1 blocks (f16 products)");
+    for (const auto& [backend, type] : {std::pair{"cpu", DType::kF16}, {"cuda", DType::kBF16}}) {
+        try {
+            choose_weight_type(*source, {}, type, backend);
+            FAIL() << backend << " multiplies " << name_of(type);
+        } catch (const Error& e) {
+            EXPECT_EQ(e.code(), Exit::kUsage);
+        }
+    }
+}
+
+TEST(WeightType, OfF16MatricesIsF32WhereAGpuWouldRoundExactActivations) {
+    const auto source = open("gguf/q8_0_mixed.gguf");
+    const std::string v = "model.layers.0.self_attn.v_proj.weight";
+    EXPECT_EQ(choose_weight_type(*source, {}, DType::kF32, "cpu").format.type_of(v), StoredType::kF16);
+    EXPECT_EQ(choose_weight_type(*source, {}, DType::kF32, "cuda").format.type_of(v), StoredType::kF32);
+    EXPECT_EQ(choose_weight_type(*source, {}, {}, "cuda").format.type_of(v), StoredType::kF16);
 }
 
 TEST(WeightType, IsTheRequestedOne) {

@@ -1,6 +1,6 @@
 """Makes everything under tests/data again, in order of dependency: python tests/reference/make_all.py [part ...]
 
-Parts: tiny, blocks, gguf, families, tokenizers, kjv, smollm2, variants, scoring. All of them together take some minutes, and a
+Parts: tiny, blocks, gguf, packed, families, tokenizers, kjv, smollm2, variants, scoring. All of them together take some minutes, and a
 network connection to fetch the demo model. The inputs (texts, kjv models) are in the tree; inputs.py has their origin.
 """
 
@@ -10,6 +10,7 @@ import families
 import gguf_blocks
 import gguf_models
 import kjv
+import packed_models
 import scoring
 import smollm2
 import tiny_models
@@ -22,6 +23,7 @@ PARTS = {
     "tiny": [tiny_models],
     "blocks": [gguf_blocks],
     "gguf": [gguf_models],
+    "packed": [packed_models],
     "families": [families],
     "tokenizers": [tokenizer_files, tokenizer_ggufs, tokenizer_goldens],
     "kjv": [kjv],

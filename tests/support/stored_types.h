@@ -16,6 +16,6 @@ inline constexpr auto kQuantised = [] {
     }
     return types;
 }();
-static_assert(kQuantised.size() == 13 && is_quantised(kQuantised.front()));
+static_assert(kQuantised.size() == 15 && is_quantised(kQuantised.front()));
 
 }  // namespace trireme::test

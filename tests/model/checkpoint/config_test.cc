@@ -124,9 +124,6 @@ TEST(Config, RefusesWhatChangesTheResult) {
     expect_refused(changed("hidden_act", "\"gelu\""), {"'hidden_act' is 'gelu'", "silu"});
     expect_refused(changed("mlp_bias", "true"), {"'mlp_bias' is true"});
     expect_refused(changed("partial_rotary_factor", "0.5"), {"'partial_rotary_factor' is 0.5"});
-    expect_refused(changed("quantization_config", "{}"), {"'quantization_config'", "none"});
-    expect_refused(changed("quantization_config", R"({"quant_method": "gptq", "bits": 4})"), {"gptq"});
-    expect_refused(changed("quantization_config", R"({"quant_method": ["fp8"]})"), {"'quantization_config'"});
     expect_refused(changed("layer_types", R"(["full_attention", "sliding_attention"])"), {"'layer_types'"});
     expect_refused(changed("sliding_window", "16"), {"window of 16"});
     EXPECT_NO_THROW(parse(changed("sliding_window", "32")));

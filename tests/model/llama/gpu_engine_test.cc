@@ -47,8 +47,9 @@ TEST(GpuBlocks, GiveTheCpusGreedyTokens) {
     EngineOptions blocks = kExact, half{.weights = DType::kF16, .blocks = true}, widened = half;
     blocks.blocks = true;
     widened.blocks = false;
-    for (const char* model : {"gguf/q4_k_m.gguf", "gguf/q3_k.gguf", "gguf/q5_1.gguf", "gguf/iq4_xs.gguf",
-                              "gguf/phi3_q4_0.gguf", "gguf/qwen2_q8_0.gguf", "gguf/q8_0_mixed.gguf"}) {
+    for (const char* model :
+         {"gguf/q4_k_m.gguf", "gguf/q3_k.gguf", "gguf/q5_1.gguf", "gguf/iq4_xs.gguf", "gguf/phi3_q4_0.gguf",
+          "gguf/qwen2_q8_0.gguf", "gguf/q8_0_mixed.gguf", "packed/awq", "packed/fp8_block"}) {
         const Greedy cpu = greedy(model, 1, 1, "cpu", blocks);
         const double bound = 4 * eps_of(DType::kF32) * std::sqrt(512.0 * 2 * 6) * largest(cpu.logits);
         for (const int ranks : {1, 3}) {

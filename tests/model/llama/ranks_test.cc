@@ -60,9 +60,9 @@ INSTANTIATE_TEST_SUITE_P(Models, Ranks,
 TEST(Ranks, ReadWeightsInBlocks) {
     EngineOptions in_blocks = kExact;
     in_blocks.blocks = true;
-    for (const char* model :
-         {"gguf/q4_k_m.gguf", "gguf/q3_k.gguf", "gguf/q4_1.gguf", "gguf/q5_0.gguf", "gguf/iq4_xs.gguf",
-          "gguf/phi3_q4_0.gguf", "gguf/qwen2_q8_0.gguf", "gguf/q8_0_mixed.gguf"}) {
+    for (const char* model : {"gguf/q4_k_m.gguf", "gguf/q3_k.gguf", "gguf/q4_1.gguf", "gguf/q5_0.gguf",
+                              "gguf/iq4_xs.gguf", "gguf/phi3_q4_0.gguf", "gguf/qwen2_q8_0.gguf", "gguf/q8_0_mixed.gguf",
+                              "packed/gptq", "packed/awq", "packed/compressed_zeros", "packed/fp8_block"}) {
         const Greedy one = greedy(model, 1, 1, "cpu", in_blocks);
         EXPECT_EQ(one.tokens, greedy(model, 1, 1).tokens) << model << ": as widened weights";
         for (const int ranks : {2, 3, 4}) {
