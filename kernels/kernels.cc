@@ -1,6 +1,7 @@
 #include "kernels/kernels.h"
 
 #include "kernels/cpu/bf16_dots.h"
+#include "kernels/cpu/byte_dots.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cuda/scratch.h"
 
@@ -527,8 +528,16 @@ size_t kernel_scratch(std::string_view backend, Phase phase, const KernelLimits&
     return gpu::scratch_bytes(phase, limits) + (phase == Phase::kPrefill ? gpu::kMultiplyWorkspace : 0);
 }
 
-DType rounded_activations(std::string_view backend) {
-    return backend == "cpu" ? DType::kBF16 : DType::kF16;
+bool multiplies(std::string_view backend, ActivationType as) {
+    if (backend != "cpu") return as == ActivationType::kF32 || as == ActivationType::kF16;
+    return interleaves(as) ? byte_dots() : as != ActivationType::kF16;
+}
+
+ActivationType fastest_activations(std::string_view backend, bool interleaved) {
+    if (backend != "cpu") return ActivationType::kF16;
+    return interleaved && byte_dots() ? ActivationType::kQ16
+           : bf16_dots()              ? ActivationType::kBF16
+                                      : ActivationType::kF32;
 }
 
 bool multiplies_bf16_faster(std::string_view backend) {

@@ -59,8 +59,8 @@ class Kernels {
     /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight.  out, x f32 [rows, groups * n] (may be the same), weight f32
     /// [n]: each group of n columns has a mean of its own (QK norm: a head is a group).
     void rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps);
-    /// out = x w^T.  out f32 [rows, n], x f32 [rows, k], w [n, k]: plain and contiguous, or blocks as f32 or as
-    /// rounded_activations(); k = 0 gives zeros. out and x do not overlap.
+    /// out = x w^T.  out f32 [rows, n], x f32 [rows, k], w [n, k]: plain and contiguous, or blocks that the
+    /// backend multiplies(); k = 0 gives zeros. out and x do not overlap.
     void matmul(const Tensor& out, const Tensor& x, const WeightMatrix& w);
     /// Rotates pairs (i, i + head_dim/2) of every head, in place.  x f32 [rows, heads * head_dim];
     /// cos_sin f32 [rows, head_dim]: cosines of the pairs, then sines.
@@ -235,8 +235,10 @@ Registry<KernelsMaker>& kernels_makers();
 /// Bytes of device memory that Kernels allocate: "cpu" with `threads` threads, or a GPU. Needs no device.
 size_t kernel_scratch(std::string_view backend, Phase phase, const KernelLimits& limits, int threads);
 
-/// The type that the backend's products of blocks round activations to, unless they are f32: bf16 on CPUs, f16 on GPUs.
-DType rounded_activations(std::string_view backend);
+/// Whether the backend, on this machine, multiplies weights in blocks by such activations.
+bool multiplies(std::string_view backend, ActivationType as);
+/// The fastest of them. `interleaved`: some weights can be (can_interleave()).
+ActivationType fastest_activations(std::string_view backend, bool interleaved = true);
 
 /// Whether bf16 products are faster than f16 products, as on CPUs with dot products of bf16 pairs.
 bool multiplies_bf16_faster(std::string_view backend);

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/interleaved.h"
+#include "model/files/dequantise.h"
 #include "runtime/buffer.h"
 #include "runtime/error.h"
 
@@ -108,6 +110,7 @@ class Loader {
         for (const WeightPiece& p : pieces_) {
             if (p.bytes() == 0) continue;
             const size_t row = p.row_bytes();
+            check(p.placing != Placing::kTiles, "{}: tiles on a device whose memory the host does not reach", p.name);
             check(row <= kStagingBytes, "{}: a row of {} bytes does not fit the staging buffer", p.name, row);
             const int64_t step = std::min(p.to.rows(), static_cast<int64_t>(kStagingBytes / row));
             for (int64_t r = 0; r < p.to.rows(); r += step) {
@@ -133,17 +136,43 @@ class Loader {
             const WeightPart& part = parts[i];
             const WeightPiece& p = *part.piece;
             const size_t bytes = static_cast<size_t>(part.n) * p.row_bytes();
+            if (p.placing == Placing::kTiles) {
+                std::vector<std::byte> blocks(bytes);
+                source_.read_blocks(p.name, p.row0 + part.begin, part.n, p.col0, blocks);
+                interleave(p.type, blocks, p.to.cols(), static_cast<std::byte*>(p.to.data()), p.tile_row + part.begin);
+                return finish(bytes, caller);
+            }
             const HostTensor to = place(part);
-            if (p.blocks) {
-                source_.read_blocks(p.name, p.row0 + part.begin, part.n, p.col0,
-                                    {static_cast<std::byte*>(to.data()), bytes});
+            if (p.placing == Placing::kBlocks) {
+                const std::span<std::byte> blocks(static_cast<std::byte*>(to.data()), bytes);
+                source_.read_blocks(p.name, p.row0 + part.begin, part.n, p.col0, blocks);
+                if (p.as_f16) check_f16(part, blocks);
             } else {
                 source_.read(p.name, p.row0 + part.begin, p.col0, to);
             }
-            done_ += static_cast<int64_t>(bytes);
-            if (progress_ && std::this_thread::get_id() == caller) progress_(done_, total_);
+            finish(bytes, caller);
         });
         if (progress_) progress_(done_, total_);
+    }
+
+    /// Errors: as WeightSource::read, for values beyond the range of f16.
+    void check_f16(const WeightPart& part, std::span<const std::byte> blocks) {
+        const WeightPiece& p = *part.piece;
+        const TensorInfo& info = source_.info(p.name);
+        const BlockLayout layout = layout_of(info.type);
+        const auto n = static_cast<int64_t>(blocks.size() / layout.bytes) * layout.elements;
+        if (surely_fit_f16(info.type, blocks.data(), n)) return;
+        std::vector<f16> values(static_cast<size_t>(info.shape[1]));
+        for (int64_t r = 0; r < part.n; ++r) {
+            source_.read(p.name, p.row0 + part.begin + r, 0,
+                         HostTensor(values.data(), DType::kF16, Shape{1, info.shape[1]}));
+        }
+    }
+
+    /// Counts a part. Progress is reported on the calling thread.
+    void finish(size_t bytes, std::thread::id caller) {
+        done_ += static_cast<int64_t>(bytes);
+        if (progress_ && std::this_thread::get_id() == caller) progress_(done_, total_);
     }
 
     const WeightSource& source_;

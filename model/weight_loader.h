@@ -11,14 +11,20 @@
 
 namespace trireme {
 
+/// How a piece lies in memory: elements; whole blocks, as the file has them; blocks in tiles (kernels/interleaved.h).
+enum class Placing : uint8_t { kElements, kBlocks, kTiles };
+
 /// Rows from row0 and columns from col0 of a checkpoint's tensor, and their destination.
 struct WeightPiece {
     std::string name;
     int64_t row0, col0;
-    Tensor to;            // of bytes if in blocks
-    bool blocks = false;  // whole blocks, as the file has them
+    Tensor to;  // of bytes if in blocks; interleaved: all tiles
+    Placing placing = Placing::kElements;
+    bool as_f16 = false;                 // kBlocks: the values must fit f16
+    StoredType type = StoredType::kF32;  // interleaved: its type, the first of its rows in `to`, their number
+    int64_t tile_row = 0, tile_rows = 0;
 
-    int64_t rows() const { return to.rows(); }
+    int64_t rows() const { return placing == Placing::kTiles ? tile_rows : to.rows(); }
     size_t row_bytes() const { return static_cast<size_t>(to.cols()) * size_of(to.dtype()); }
     size_t bytes() const { return static_cast<size_t>(rows()) * row_bytes(); }
 };

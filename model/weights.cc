@@ -46,6 +46,10 @@ struct MatrixPlan {
     StoredType type_of(const TensorRows& r, const WeightFormat& format) const {
         return blocks(format) ? format.type_of(r.name) : stored_as(plain_type(format));
     }
+    /// Rows in memory: whole tiles if they are interleaved.
+    int64_t stored_rows(const TensorRows& r, const WeightFormat& format) const {
+        return blocks(format) && format.interleaved(type_of(r, format)) ? interleaved_rows(r.rows) : r.rows;
+    }
     /// Elements of the first block that belong to another rank's columns.
     int64_t skip(StoredType type) const { return col0 % layout_of(type).elements; }
     /// Bytes of a row.
@@ -62,7 +66,7 @@ struct MatrixPlan {
         StoredType last = type_of(rows[0], format);
         for (const TensorRows& r : rows) {
             const StoredType type = type_of(r, format);
-            n = place(n, last, type) + r.rows * stride(type);
+            n = place(n, last, type) + stored_rows(r, format) * stride(type);
             last = type;
         }
         return static_cast<size_t>(n);
@@ -158,21 +162,26 @@ WeightMatrix take(const LlamaConfig& c, const MatrixPlan& plan, const WeightForm
     int64_t next = 0;
     StoredType last = plan.type_of(plan.rows[0], format);
     const bool blocks = plan.blocks(format);
-    WeightMatrix all = blocks ? WeightMatrix(plan.cols, plan.skip(format.type_of(plan.rows[0].name)), format.dtype())
-                              : WeightMatrix(Tensor(data, plan.plain_type(format), {plan.all_rows(), plan.cols}));
+    WeightMatrix all = blocks
+                           ? WeightMatrix(plan.cols, plan.skip(format.type_of(plan.rows[0].name)), format.activations())
+                           : WeightMatrix(Tensor(data, plan.plain_type(format), {plan.all_rows(), plan.cols}));
     for (const TensorRows& r : plan.rows) {
         const StoredType type = plan.type_of(r, format);
         next = MatrixPlan::place(next, last, type);
-        const WeightRows to = {type, data + next, r.rows, plan.stride(type)};
-        next += to.rows * to.stride;
+        const WeightRows to = {type, data + next, r.rows, plan.stride(type), blocks && format.interleaved(type)};
+        next += plan.stored_rows(r, format) * to.stride;
         last = type;
         if (blocks) all.add(to);
         const auto add = [&](int64_t from, int64_t row, int64_t n) {
-            const WeightRows run = {type, static_cast<char*>(to.data) + row * to.stride, n, to.stride};
-            if (is_quantised(type)) {
-                pieces.push_back({r.name, from, plan.col0, Tensor(run.data, DType::kU8, {n, run.stride}), true});
+            char* at = static_cast<char*>(to.data) + row * to.stride;
+            if (to.interleaved) {
+                const Tensor tiles(to.data, DType::kU8, {plan.stored_rows(r, format), to.stride});
+                pieces.push_back({r.name, from, plan.col0, tiles, Placing::kTiles, false, type, row, n});
+            } else if (is_quantised(type)) {
+                pieces.push_back({r.name, from, plan.col0, Tensor(at, DType::kU8, {n, to.stride}), Placing::kBlocks,
+                                  format.activations() == ActivationType::kF16});
             } else {
-                pieces.push_back({r.name, from, plan.col0, Tensor(run.data, plain_dtype(type), {n, plan.cols})});
+                pieces.push_back({r.name, from, plan.col0, Tensor(at, plain_dtype(type), {n, plan.cols})});
             }
         };
         if (r.heads) {

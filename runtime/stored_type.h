@@ -148,8 +148,8 @@ constexpr float e8m0_half(uint32_t e) {
     return std::bit_cast<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23);
 }
 
-/// The scale and the zero point of an INT4 block, from its first four bytes: an f32 number and, in its lowest byte, the
-/// zero point. Scales are f16 or bf16 in files, so the lowest byte of a scale is zero.
+/// The scale and the zero point, 0 to 16, of an INT4 block, from its first four bytes: an f32 number and, in its lowest
+/// byte, the zero point. Scales are f16 or bf16 in files, so the lowest byte of a scale is zero.
 struct Int4Scale {
     float scale;
     int zero;

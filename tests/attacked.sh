@@ -57,7 +57,8 @@ mutated_files() {
 fuzzed_files() {
     echo "tests/fuzz/$1_fuzz.cc tests/fuzz/*.h"
     case $1 in
-        config_json | gguf | layer_map | safetensors)
+        blocks) echo 'kernels/cpu kernels/*.h kernels/*.cc model/files/dequantise.* runtime/stored_type.h' ;;
+        config_json | gguf | layer_map | packed | safetensors)
             echo 'model/files model/checkpoint model/passes.*' ;;
         store) echo 'model/files/store model/files/json.* model/tokenizer/token_store.* model/tokenizer/tokenizer_identity.*' ;;
         model_store) echo 'model/files model/checkpoint' ;;

@@ -5,11 +5,17 @@
 #include <cstdint>
 
 #include "kernels/kv.h"
+#include "kernels/weight_matrix.h"
 
 namespace trireme {
 
 /// Whether kernels use dot products of pairs: the CPU has them, and Highway's AVX-512 code is in use.
 bool bf16_dots();
+
+/// Whether products of blocks that are not interleaved, and prefill products, round activations to bf16.
+inline bool rounds_to_bf16(ActivationType as) {
+    return as == ActivationType::kBF16 || (interleaves(as) && bf16_dots());
+}
 
 /// Whether attention over keys and values of this layout uses dot products of pairs, if keys need no rotation. Queries
 /// and probabilities are then rounded to bf16.

@@ -1,5 +1,5 @@
-/// Blocks of quantised weights to f32 or bf16, 16 elements at a time. The values are those of dequantise()
-/// (model/files/dequantise.h), bit for bit; model/files describes the formats.
+/// Blocks of quantised weights to f32 or bf16, 16 elements at a time. The values of weights that were loaded are those
+/// of dequantise() (model/files/dequantise.h), bit for bit; model/files describes the formats.
 #if defined(TRIREME_KERNELS_CPU_BLOCKS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TRIREME_KERNELS_CPU_BLOCKS_INL_H
 #undef TRIREME_KERNELS_CPU_BLOCKS_INL_H
@@ -241,7 +241,7 @@ void decode_blocks(StoredType type, const uint8_t* blocks, int64_t n, T* out) {
         case StoredType::kF32:
         case StoredType::kF16:
         case StoredType::kBF16:
-            return;  // WeightMatrix::add has checked the type
+            return;  // callers have checked that the type has blocks
     }
 }
 

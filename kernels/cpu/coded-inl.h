@@ -405,7 +405,7 @@ inline void multiply_coded_rows(StoredType type, const MatmulArgs& a, const floa
         case kF32:
         case kF16:
         case kBF16:
-            return;  // WeightMatrix::add has checked the type
+            return;  // callers have checked that the type has blocks
     }
 }
 

@@ -35,7 +35,7 @@ void CpuKernels::do_matmul(const Tensor& out, const Tensor& x, const Tensor& w) 
 }
 
 void CpuKernels::do_matmul_blocks(const Tensor& out, const Tensor& x, const WeightMatrix& w) {
-    check(w.as() != DType::kF16, "matmul: blocks as f16, which CPUs do not multiply");
+    check(w.as() != ActivationType::kF16, "matmul: blocks as f16, which CPUs do not multiply");
     const auto run = phase() == Phase::kDecode ? matmul_blocks_decode : matmul_blocks_prefill;
     stream_.enqueue(phase() == Phase::kDecode ? "matmul" : "matmul_prefill", w.bytes() + x.bytes() + out.bytes(),
                     [=, limits = limits(), scratch = scratch_.data()] { run(out, x, w, limits, scratch); });

@@ -1,4 +1,7 @@
+#include <vector>
+
 #include "kernels/cpu/ops.h"
+#include "kernels/interleaved.h"
 
 // clang-format off
 #undef HWY_TARGET_INCLUDE
@@ -35,10 +38,9 @@ HWY_EXPORT(embed_block_row);
 
 namespace {
 
-/// widen(row of the table, row of out) for every id.
+/// widen(id, row of out) for every id.
 template <class Widen>
-void each_id(const Tensor& out, const Tensor& ids, int64_t vocab, const void* table, size_t row_bytes,
-             const Widen& widen) {
+void each_id(const Tensor& out, const Tensor& ids, int64_t vocab, const Widen& widen) {
     const Matrix<float> o = out.as<float>();
     const Matrix<const int32_t> id = ids.as<const int32_t>();
     for (int64_t r = 0; r < o.rows; ++r) {
@@ -46,9 +48,7 @@ void each_id(const Tensor& out, const Tensor& ids, int64_t vocab, const void* ta
               vocab);
     }
     for_rows(o.rows, o.cols, [&](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r) {
-            widen(static_cast<const char*>(table) + static_cast<size_t>(*id.row(r)) * row_bytes, o.row(r));
-        }
+        for (int64_t r = begin; r < end; ++r) widen(*id.row(r), o.row(r));
     });
 }
 
@@ -56,14 +56,23 @@ void each_id(const Tensor& out, const Tensor& ids, int64_t vocab, const void* ta
 
 void embed(const Tensor& out, const Tensor& table, const Tensor& ids) {
     const size_t row_bytes = static_cast<size_t>(table.stride()) * size_of(table.dtype());
-    each_id(out, ids, table.dim(0), table.data(), row_bytes, [&](const char* from, float* to) {
+    each_id(out, ids, table.dim(0), [&](int32_t id, float* to) {
+        const char* from = static_cast<const char*>(table.data()) + static_cast<size_t>(id) * row_bytes;
         HWY_DYNAMIC_DISPATCH(embed_row)(table.dtype(), from, to, out.cols());
     });
 }
 
 void embed_blocks(const Tensor& out, const WeightMatrix& table, const Tensor& ids) {
     const WeightRows& rows = table.parts().front();
-    each_id(out, ids, rows.rows, rows.data, static_cast<size_t>(rows.stride), [&](const char* from, float* to) {
+    const auto* data = static_cast<const std::byte*>(rows.data);
+    const int64_t blocks = rows.stride / static_cast<int64_t>(layout_of(rows.type).bytes);
+    each_id(out, ids, rows.rows, [&](int32_t id, float* to) {
+        std::vector<std::byte> row;
+        if (rows.interleaved) {
+            row.resize(static_cast<size_t>(rows.stride));
+            read_interleaved(rows.type, data, rows.stride, rows.first + id, 0, blocks, row.data());
+        }
+        const std::byte* from = rows.interleaved ? row.data() : data + id * rows.stride;
         HWY_DYNAMIC_DISPATCH(embed_block_row)(rows.type, from, to, out.cols());
     });
 }

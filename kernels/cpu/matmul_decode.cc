@@ -2,6 +2,7 @@
 /// decoded into the cache, a few at a time: to plain rows, or to codes (coded-inl.h).
 
 #include "kernels/cpu/bf16_dots.h"
+#include "kernels/cpu/byte_dots.h"
 #include "kernels/cpu/ops.h"
 #include "runtime/stored_type.h"
 
@@ -255,6 +256,11 @@ void pack_rows(const Matrix<const float>& x, int64_t skip, bool to_bf16, bool pa
     }
 }
 
+/// Blocks whose rows follow each other.
+bool in_file_order(const WeightRows& part) {
+    return is_quantised(part.type) && !part.interleaved;
+}
+
 size_t packed_bytes(const KernelLimits& limits) {
     return static_cast<size_t>(limits.max_rows * packed_stride(most_k(limits))) * sizeof(float);
 }
@@ -264,6 +270,38 @@ size_t sums_bytes(const KernelLimits& limits) {
 
 }  // namespace
 
+void multiply_interleaved(const Tensor& out, const Tensor& x, const WeightMatrix& w, void* scratch) {
+    auto* packed = static_cast<std::byte*>(scratch);
+    const Matrix<float> o = out.as<float>();
+    const Matrix<const float> in = x.as<const float>();
+    const bool two = w.as() == ActivationType::kQ16;
+    int64_t column = 0, packed_k = 0;
+    for (const WeightRows& part : w.parts()) {
+        const int64_t begin = part.first, end = begin + part.rows, k = w.stored_cols(part.type);
+        float* to = o.data + column;
+        column += part.rows;
+        if (!part.interleaved) continue;
+        if (k != packed_k) {
+            for_items(in.rows, k, [&](int64_t r, int) {
+                pack_bytes(in.row(r), in.cols, w.skip(), k, two, packed + r * byte_row_bytes(k));
+            });
+            packed_k = k;
+        }
+        const ByteProduct p{packed,      o.rows, k,  part.type, static_cast<const std::byte*>(part.data),
+                            part.stride, two,    to, begin,     o.stride};
+        const int64_t tiles = (end + kInterleaved - 1) / kInterleaved;
+        const int64_t some =
+            std::clamp<int64_t>(tiles / (4 * parallel_width()), 1, 4);  // a thread has four turns or more
+        Handout turns((tiles + some - 1) / some, parallel_width());
+        parallel([&](int thread, int) {
+            for (int64_t i = turns.first(thread); i < turns.size(); i = turns.next()) {
+                multiply_bytes(p, std::max(begin, i * some * kInterleaved),
+                               std::min(end, (i + 1) * some * kInterleaved));
+            }
+        });
+    }
+}
+
 size_t matmul_decode_scratch(const KernelLimits& limits, int threads) {
     const int64_t decoded = limits.blocks ? threads * kDecodedRows * most_k(limits) : 0;
     return packed_bytes(limits) + sums_bytes(limits) + static_cast<size_t>(decoded) * sizeof(float);
@@ -271,21 +309,22 @@ size_t matmul_decode_scratch(const KernelLimits& limits, int threads) {
 
 void matmul_blocks_decode(const Tensor& out, const Tensor& x, const WeightMatrix& w, const KernelLimits& limits,
                           void* scratch) {
+    multiply_interleaved(out, x, w, scratch);
     const Matrix<float> o = out.as<float>();
-    const bool to_bf16 = w.as() == DType::kBF16, pairs = to_bf16 && bf16_dots();
+    const bool to_bf16 = rounds_to_bf16(w.as()), pairs = to_bf16 && bf16_dots();
     int64_t widest = 0;
     for (const WeightRows& part : w.parts()) {
-        if (is_quantised(part.type)) widest = std::max(widest, w.stored_cols(part.type));
+        if (in_file_order(part)) widest = std::max(widest, w.stored_cols(part.type));
     }
     const int64_t stride = packed_stride(widest);
-    pack_rows(x.as<const float>(), w.skip(), to_bf16, pairs, scratch, stride);
+    if (widest > 0) pack_rows(x.as<const float>(), w.skip(), to_bf16, pairs, scratch, stride);
     auto* sums = reinterpret_cast<float*>(static_cast<char*>(scratch) + packed_bytes(limits));
     char* decoded = static_cast<char*>(scratch) + packed_bytes(limits) + sums_bytes(limits);
     int64_t first = 0, summed = 0;
     for (const WeightRows& part : w.parts()) {
         const int64_t column = first, k = w.stored_cols(part.type);
         first += part.rows;
-        if (!is_quantised(part.type)) continue;
+        if (!in_file_order(part)) continue;
         const MatmulArgs args{scratch, part.data, o.data + column, o.rows, part.rows, k, stride, o.stride};
         if (pairs && has_offsets(part.type) && summed != k) {
             HWY_DYNAMIC_DISPATCH(matmul_sums)(static_cast<const bf16*>(scratch), o.rows, stride, k, sums);

@@ -31,6 +31,8 @@ void matmul_prefill(const Tensor& out, const Tensor& x, const Tensor& w, void* s
 void embed_blocks(const Tensor& out, const WeightMatrix& table, const Tensor& ids);
 void matmul_blocks_decode(const Tensor& out, const Tensor& x, const WeightMatrix& w, const KernelLimits& limits,
                           void* scratch);
+/// The products of matmul_blocks_decode() with the interleaved parts of w. Scratch: that of either phase.
+void multiply_interleaved(const Tensor& out, const Tensor& x, const WeightMatrix& w, void* scratch);
 void matmul_blocks_prefill(const Tensor& out, const Tensor& x, const WeightMatrix& w, const KernelLimits& limits,
                            void* scratch);
 void rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim);

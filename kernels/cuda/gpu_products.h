@@ -57,7 +57,7 @@ void with_blocks(StoredType type, const Visit& visit) {
         case kF32:
         case kF16:
         case kBF16:
-            return;  // WeightMatrix::add has checked the type
+            return;  // callers have checked that the type has blocks
     }
 }
 
@@ -116,17 +116,20 @@ class GpuProducts : public GpuSlotKernels<Launcher> {
     }
 
     void do_matmul_blocks(const Tensor& out, const Tensor& x, const WeightMatrix& w) override {
-        check(w.as() != DType::kBF16, "matmul: blocks as bf16, which GPUs do not multiply");
+        check(w.as() == ActivationType::kF32 || w.as() == ActivationType::kF16,
+              "matmul: blocks as {}, which GPUs do not multiply", name_of(w.as()));
         if (w.cols() == 0) return clear(out);
-        int64_t column = 0;
+        int64_t column = 0, rounded_k = 0;  // elements of the rows that were rounded last
+        Tensor rounded;
         for (const WeightRows& part : w.parts()) {
             const Tensor to = out.slice_cols(column, part.rows);
             column += part.rows;
             if (!is_quantised(part.type)) {
                 do_matmul(to, x, w.plain(part));
+                rounded_k = 0;
             } else if (this->phase() == Phase::kPrefill) {
                 prefill_blocks(to, x, w, part);
-            } else if (w.as() == DType::kF32) {
+            } else if (w.as() == ActivationType::kF32) {
                 with_blocks(part.type, [&](auto type) {
                     using Body = MatmulBlocksF32<type()>;
                     launcher_.template launch<Body>("matmul", bytes::matmul(to, x, part),
@@ -136,7 +139,8 @@ class GpuProducts : public GpuSlotKernels<Launcher> {
                 });
             } else {
                 const int64_t stored = w.stored_cols(part.type);
-                const Tensor rounded = round<f16>(x, DType::kF16, w.skip(), stored);
+                if (stored != rounded_k) rounded = round<f16>(x, DType::kF16, w.skip(), stored);
+                rounded_k = stored;
                 with_blocks(part.type, [&](auto type) {
                     decode(bytes::matmul(to, x, part), to, rounded, stored, BlockWeights<type(), f16>{blocks_of(part)});
                 });
@@ -145,15 +149,16 @@ class GpuProducts : public GpuSlotKernels<Launcher> {
     }
     /// Decodes panels of rows into scratch, after the rounded x, and multiplies them by the library.
     void prefill_blocks(const Tensor& out, const Tensor& x, const WeightMatrix& w, const WeightRows& part) {
-        const Tensor in = w.as() == DType::kF32 ? x : round<f16>(x, DType::kF16, 0, padded_k(w.cols()));
+        const Tensor in = w.as() == ActivationType::kF32 ? x : round<f16>(x, DType::kF16, 0, padded_k(w.cols()));
         char* panel = static_cast<char*>(scratch_.data()) + rounded_bytes(this->limits());
-        const int64_t rows = panel_rows(this->limits(), w.cols(), w.as());
+        const DType type = w.as() == ActivationType::kF32 ? DType::kF32 : DType::kF16;
+        const int64_t rows = panel_rows(this->limits(), w.cols(), type);
         for (int64_t first = 0; first < part.rows; first += rows) {
             const int64_t n = std::min(rows, part.rows - first);
-            const Tensor plain(panel, w.as(), Shape{n, w.cols()});
+            const Tensor plain(panel, type, Shape{n, w.cols()});
             const WeightRows some = {part.type, static_cast<char*>(part.data) + first * part.stride, n, part.stride};
             const size_t bytes = static_cast<size_t>(n * part.stride) + plain.bytes();
-            if (w.as() == DType::kF32) {
+            if (w.as() == ActivationType::kF32) {
                 decode_rows<float>("decode_blocks", bytes, plain, some, w.skip(), nullptr);
             } else {
                 decode_rows<f16>("decode_blocks", bytes, plain, some, w.skip(), nullptr);

@@ -39,7 +39,8 @@ inline int64_t rounded_bytes(const KernelLimits& l) {
 }
 /// Rows of a panel: weights in blocks that prefill decodes at a time, for one product of cuBLASLt.
 inline int64_t panel_rows(const KernelLimits& l, int64_t k, DType type) {
-    return std::min(l.max_n, kPanelBytes / (k * static_cast<int64_t>(size_of(type))));
+    const int64_t most = kPanelBytes / (k * static_cast<int64_t>(size_of(type)));
+    return std::min<int64_t>(l.max_n, std::clamp<int64_t>(most / 128 * 128, 1, 65408));  // a grid has 65,535 rows
 }
 inline int64_t panel_bytes(const KernelLimits& l) {
     return l.blocks ? std::min(kPanelBytes, l.max_n * l.max_k * 4) : 0;

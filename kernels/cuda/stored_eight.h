@@ -1,6 +1,6 @@
 #pragma once
 /// StoredEight: 8 consecutive elements of a block of quantised weights (runtime/stored_type.h; model/files describes
-/// the formats). Values are those of dequantise(), bit for bit.
+/// the formats). Values of weights that were loaded are those of dequantise(), bit for bit.
 
 #include "runtime/cuda/gpu.h"
 #include "runtime/stored_type.h"

@@ -59,12 +59,13 @@ FlagGroup precision_flags() {
             {"activations",
              {"--activations"},
              kShaped,
-             "auto|bf16|f16|f32",
-             "quantised weights: type of the activations in products; f32: exact; auto: f16 on GPUs, bf16 on "
-             "CPUs with bf16 dot products, else f32",
+             "auto|q16|q8|bf16|f16|f32",
+             "quantised weights: type of the activations in products; f32: exact; q16, q8: whole numbers of 16 "
+             "or 8 bits with a scale for 32, on CPUs with AVX-512 VNNI; auto: f16 on GPUs; on CPUs q16, else bf16 with "
+             "AVX-512 BF16, else f32",
              [](O& o, const S& s) {
-                 const size_t i = s.one_of({"auto", "f16", "bf16", "f32"});
-                 o.activations = i == 0 ? std::nullopt : std::optional<DType>(kTypes[i - 1]);
+                 const size_t i = s.one_of({"auto", "f32", "f16", "bf16", "q16", "q8"});
+                 o.activations = i == 0 ? std::nullopt : std::optional(kActivationTypes[i - 1]);
              },
              [](const O& o) { return std::string(o.activations ? name_of(*o.activations) : "auto"); }},
             {"cache-type-k",

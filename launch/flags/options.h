@@ -101,12 +101,12 @@ struct Options {
     std::optional<uint64_t> seed = 0;  // not set: a seed is drawn
     SamplingParams sampling;
 
-    int64_t ctx_size = 0;              // tokens; 0: the model's
-    std::optional<DType> dtype;        // not set: the checkpoint's
-    std::optional<DType> activations;  // products of quantised weights: f32, bf16 or f16; not set: the fastest
-    std::string layer_map;             // replaces the checkpoint's map; empty: the checkpoint's
-    bool wide_window = false;          // layers with a sliding window see one token more
-    Passes passes;                     // over prompts, where layers read later layers
+    int64_t ctx_size = 0;                       // tokens; 0: the model's
+    std::optional<DType> dtype;                 // not set: the checkpoint's
+    std::optional<ActivationType> activations;  // of products of quantised weights; not set: the fastest
+    std::string layer_map;                      // replaces the checkpoint's map; empty: the checkpoint's
+    bool wide_window = false;                   // layers with a sliding window see one token more
+    Passes passes;                              // over prompts, where layers read later layers
     DType cache_type_k = DType::kF16, cache_type_v = DType::kF16;
 
     int64_t kv_on_chip = PlanInput::kAuto;       // layers, or kAuto, or kAll

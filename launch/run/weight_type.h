@@ -18,13 +18,12 @@ struct WeightType {
 };
 
 /// Chooses the format. `asked` is that of --dtype; not set: the checkpoint's own type. Quantised weights then remain in
-/// their blocks; `activations` (--activations) is the type of their products. Not set: f16 on a GPU; on a CPU bf16 if
-/// it has bf16 dot products, else f32 (docs/results/ledger.md, CPU speed). Errors: Exit::kUsage for a type that the
-/// backend has no products of.
-WeightType choose_weight_type(const WeightSource& source, std::optional<DType> asked, std::optional<DType> activations,
-                              std::string_view backend);
+/// their blocks; `activations` (--activations) is that of their products; not set: the fastest (docs/results/ledger.md,
+/// CPU speed). Errors: Exit::kUsage for activations that the backend has no products of.
+WeightType choose_weight_type(const WeightSource& source, std::optional<DType> asked,
+                              std::optional<ActivationType> activations, std::string_view backend);
 /// Chooses the format for a plan of the model at `path`: f16 if it has no weights but a config.
-WeightType planned_weight_type(const std::string& path, std::optional<DType> asked, std::optional<DType> activations,
-                               std::string_view backend);
+WeightType planned_weight_type(const std::string& path, std::optional<DType> asked,
+                               std::optional<ActivationType> activations, std::string_view backend);
 
 }  // namespace trireme

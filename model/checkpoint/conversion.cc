@@ -85,7 +85,8 @@ Json config_json_of(const LlamaConfig& c) {
 /// Returns the model's config.json with the layer map, and without the keys of older notations. `own`: the map that the
 /// model's config.json implies.
 Json with_map(Json json, const LlamaConfig& c, const LayerMap& own, DType type) {
-    for (const char* key : {"target_layer", "num_encoders", "num_trained_encoders", "train_kv", "dtype"})
+    for (const char* key : {"target_layer", "num_encoders", "num_trained_encoders", "train_kv", "dtype",
+                            "quantization_config", "compression_config"})
         json.erase(key);
     json["torch_dtype"] = torch_name(type);
     json["tie_word_embeddings"] = c.tied_embeddings;  // config.json may differ

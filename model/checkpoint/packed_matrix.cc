@@ -105,7 +105,11 @@ class PackedMatrix final : public ByteSource {
     PackedMatrix(const PackedMatrix&) = delete;
     PackedMatrix& operator=(const PackedMatrix&) = delete;
 
-    void check_unchanged() const override { found_.codes.source->check_unchanged(); }
+    void check_unchanged() const override {
+        found_.codes.source->check_unchanged();
+        found_.scales.source->check_unchanged();
+        if (found_.zeros) found_.zeros->source->check_unchanged();
+    }
 
   private:
     void do_read(uint64_t offset, std::span<std::byte> out) const override {
@@ -277,7 +281,7 @@ std::vector<std::string_view> packed_parts(PackedAs as) {
         case PackedAs::kCompressed:
             return {"weight_packed", "weight_scale", "weight_zero_point", "weight_shape"};
         case PackedAs::kFP8:
-            return {"weight", "weight_scale", "weight_scale_inv", "input_scale", "output_scale"};
+            return {"weight", "weight_scale", "weight_scale_inv", "input_scale", "output_scale", "activation_scale"};
         case PackedAs::kNone:
             break;
     }
@@ -289,7 +293,9 @@ std::unique_ptr<ByteSource> packed_matrix(const Quantisation& q, const std::stri
     const auto rows = static_cast<uint64_t>(shape[0]), cols = static_cast<uint64_t>(shape[1]);
     Collector parts(module, find, problems);
     if (shape[1] % kBlock != 0 || (q.as != PackedAs::kFP8 && shape[0] % 8 != 0)) {
-        parts.add("weight", "rows of 32-element blocks, in eights", fmt::format("{}", shape));
+        parts.add("weight",
+                  q.as == PackedAs::kFP8 ? "columns in blocks of 32" : "rows in eights, columns in blocks of 32",
+                  fmt::format("{}", shape));
         return nullptr;
     }
     int64_t scale_rows = 1, scale_cols = q.group == 0 ? shape[1] : q.group;

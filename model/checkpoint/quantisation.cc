@@ -77,6 +77,7 @@ Quantisation read_awq(const Options& o) {
     const std::string version = o.keys().string("version").value_or("gemm");
     if (version != "gemm" && version != "GEMM") o.refuse("version", shown(version), "gemm");
     o.require_flag("zero_point", true);
+    if (o.keys().string("backend").value_or("") == "llm-awq") o.refuse("backend", "llm-awq", "autoawq");
     return {.as = PackedAs::kAwq,
             .group = o.group(o.keys().find("group_size") != nullptr ? "group_size" : "q_group_size")};
 }
@@ -105,7 +106,7 @@ Quantisation read_fp8(const Options& o) {
 }
 
 Quantisation read_compressed(const Options& o, std::string_view what) {
-    const std::string format = o.keys().string("format").value_or("dense");
+    const std::string format = o.keys().string("format").value_or("missing");
     if (format != "pack-quantized" && format != "float-quantized") {
         o.refuse("format", shown(format), "pack-quantized, float-quantized");
     }
@@ -116,14 +117,15 @@ Quantisation read_compressed(const Options& o, std::string_view what) {
     }
     const Json* groups = o.keys().find("config_groups");
     if (groups == nullptr || !groups->is_object() || groups->size() != 1) {
-        o.refuse("config_groups", groups == nullptr ? "missing" : fmt::format("of {} groups", groups->size()), "one");
+        o.refuse("config_groups", groups == nullptr ? "missing" : fmt::format("of {} groups", groups->size()),
+                 "one group");
     }
     const Keys group(groups->begin().value(), what);
     const Json* weights = group.find("weights");
-    if (weights == nullptr) o.refuse("weights", "missing", "one object");
+    if (weights == nullptr) o.refuse("weights", "missing", "a group with weights");
     const Options w(*weights, what, o.method());
     const std::string type = w.keys().string("type").value_or("int"),
-                      strategy = w.keys().string("strategy").value_or("");
+                      strategy = w.keys().string("strategy").value_or("missing");
     if (const Json* order = w.keys().find("actorder");
         order != nullptr && *order != false && *order != "weight" && *order != "static") {
         w.refuse("actorder (act-order)", Keys::text(*order), "none");

@@ -155,7 +155,7 @@ class SafetensorsModel final : public FileModel {
     /// Takes the parts of packed matrices out of found_, which receives the name of the matrix.
     void find_packed() {
         const std::vector<std::string_view> parts = packed_parts(quantisation_.as);
-        if (parts.empty()) return;
+        if (parts.empty()) return refuse_unnamed();
         const std::string codes = fmt::format(".{}", parts[0]);
         std::vector<std::string> modules;
         for (const auto& [name, file] : found_) {
@@ -173,7 +173,17 @@ class SafetensorsModel final : public FileModel {
             found_.emplace(module + ".weight", "");
             packed_sources_.emplace(module, nullptr);
         }
-        std::erase_if(found_, [this](const auto& entry) { return is_unused_part(entry.first, entry.second); });
+    }
+
+    /// Old checkpoints have their options in another file.
+    void refuse_unnamed() const {
+        for (const auto& [name, file] : found_) {
+            require(
+                !name.ends_with(".qweight") && !name.ends_with(".weight_packed"), Exit::kData,
+                "{}: '{}' is a packed matrix, but config.json has no 'quantization_config'; quantize_config.json and "
+                "quant_config.json are not read: copy their options into config.json, with a quant_method",
+                folder_.string(), shown(name));
+        }
     }
 
     std::optional<PackedPart> stored_part(const std::string& name, const std::string& file) {
@@ -183,10 +193,13 @@ class SafetensorsModel final : public FileModel {
         return PackedPart{s.source.get(), entry->second};
     }
 
-    /// Scales of a quantised KV cache, and the biases of zeros that AutoGPTQ writes.
+    /// Scales of a quantised KV cache or of attention, and the biases of zeros that AutoGPTQ writes.
     bool is_unused_part(const std::string& name, const std::string& file) {
-        if (name.ends_with(".k_scale") || name.ends_with(".v_scale")) return true;
-        if (!name.ends_with("_proj.bias") || config_.qkv_bias || config_.o_bias) return false;
+        if (quantisation_.as == PackedAs::kNone) return false;
+        for (const std::string_view scale : {".k_scale", ".v_scale", ".kv_scale", ".q_scale", ".prob_scale"}) {
+            if (name.ends_with(scale)) return true;
+        }
+        if (!name.ends_with("_proj.bias")) return false;
         const auto part = stored_part(name, file);
         if (!part || part->entry.bytes > limits::kDim * 4) return false;
         std::vector<std::byte> bytes(part->entry.bytes);
@@ -221,7 +234,7 @@ class SafetensorsModel final : public FileModel {
         for (const auto& [name, file] : found_) {
             if (is_of_no_owner(name, config_)) {
                 ++shared;
-            } else if (!is_harmless(name, config_)) {
+            } else if (!is_harmless(name, config_) && !is_unused_part(name, file)) {
                 problems.add(name, "nothing", "a tensor a model of this config does not have");
             } else {
                 log::debug("{}: tensor '{}' is not used", folder_.string(), shown(name));
@@ -235,7 +248,9 @@ class SafetensorsModel final : public FileModel {
     }
 
     void take(const ExpectedTensor& want, const FileTensor& there, const std::string& file, TensorProblems& problems) {
-        if (const std::string module = there.name.substr(0, there.name.rfind('.')); packed_sources_.contains(module)) {
+        constexpr std::string_view kKind = ".weight";
+        const std::string module = there.name.substr(0, there.name.size() - kKind.size());
+        if (there.name.ends_with(kKind) && packed_sources_.contains(module)) {
             const ByteSource* blocks = packed(module, there.shape, problems);
             if (blocks == nullptr) return;
             return add_slice(want, {.source = blocks,

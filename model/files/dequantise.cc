@@ -1,6 +1,7 @@
 #include "model/files/dequantise.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -255,10 +256,57 @@ bool finite_scales(StoredType type, const std::byte* blocks, int64_t n) {
         if (type != StoredType::kInt4 && type != StoredType::kFP8) continue;
         uint32_t scale = 0;
         std::memcpy(&scale, blocks, 4);
-        constexpr uint32_t kLargest = 246;  // exponent of a scale that 448 multiplies to a finite number
+        constexpr uint32_t kLargest = 245;  // exponent of a scale that 448 multiplies to a finite number
         if ((scale >> 23 & 255u) > kLargest) return false;
         const auto is_nan = [](std::byte code) { return (code & std::byte{0x7f}) == std::byte{0x7f}; };
         if (type == StoredType::kFP8 && std::any_of(blocks + 4, blocks + 36, is_nan)) return false;
+    }
+    return true;
+}
+
+bool surely_fit_f16(StoredType type, const std::byte* blocks, int64_t n) {
+    // The largest code with the largest scale of a group, and the largest factor of what is added.
+    struct Most {
+        float code, added;
+    };
+    const auto most = [type]() -> Most {
+        switch (type) {
+            case StoredType::kQ4_1:
+                return {15, 1};
+            case StoredType::kQ5_0:
+                return {16, 0};
+            case StoredType::kQ5_1:
+                return {31, 1};
+            case StoredType::kQ2_K:
+                return {3 * 15, 15};
+            case StoredType::kQ3_K:
+                return {4 * 32, 0};
+            case StoredType::kQ4_K:
+                return {15 * 63, 63};
+            case StoredType::kQ5_K:
+                return {31 * 63, 63};
+            case StoredType::kQ6_K:
+                return {32 * 128, 0};
+            case StoredType::kIQ4_XS:
+                return {127 * 32, 0};
+            case StoredType::kMXFP4:
+                return {12, 0};
+            case StoredType::kInt4:
+                return {16, 0};
+            case StoredType::kFP8:
+                return {448, 0};
+            default:
+                return {128, 0};
+        }
+    }();
+    const BlockLayout layout = layout_of(type);
+    const HalfPositions halves = halves_of(type);
+    for (int64_t i = 0; i < n; i += layout.elements, blocks += layout.bytes) {
+        float scale = halves.first >= 0 ? half_at(blocks + halves.first) : 0, added = 0;
+        if (halves.second >= 0) added = half_at(blocks + halves.second);
+        if (type == StoredType::kMXFP4) scale = e8m0_half(u8(blocks));
+        if (type == StoredType::kInt4 || type == StoredType::kFP8) std::memcpy(&scale, blocks, 4);
+        if (!(std::fabs(scale) * most.code + std::fabs(added) * most.added <= 65504.0F)) return false;
     }
     return true;
 }

@@ -16,4 +16,7 @@ void dequantise(StoredType type, const std::byte* blocks, int64_t n, float* out)
 /// would not be, and for FP8 numbers that are NaN.
 bool finite_scales(StoredType type, const std::byte* blocks, int64_t n);
 
+/// Whether the scales of these blocks are so small that every value fits f16. Some blocks whose values fit give false.
+bool surely_fit_f16(StoredType type, const std::byte* blocks, int64_t n);
+
 }  // namespace trireme

@@ -4,6 +4,7 @@
 
 #include "model/checkpoint/config.h"
 #include "model/checkpoint/expected_tensors.h"
+#include "model/checkpoint/quantisation.h"
 #include "tests/fuzz/try_layer_map.h"
 
 using namespace trireme;
@@ -11,6 +12,7 @@ using namespace trireme;
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return fuzz::run([&] {
         const Json json = parse_json(fuzz::text_of(data, size), "config.json");
+        fuzz::run([&] { read_quantisation(json, "config.json"); });
         LlamaConfig config = parse_config(json, "config.json");
         apply_generation_config(config, json, "config.json");
         for (const int64_t length : {int64_t{1}, config.context}) {

@@ -39,6 +39,29 @@ class ConvertCommand : public testing::Test {
     TempFolder folder_;
 };
 
+// The written weights are plain, so config.json must not say that they are packed.
+TEST_F(ConvertCommand, WidensPackedWeights) {
+    const std::string model = std::string(TRIREME_TEST_DATA) + "/packed/awq";
+    std::ofstream(folder_ / "ids.json") << "[5, 6, 7, 8]";
+    const auto ids = [&](const std::string& from) {
+        const ProcessResult r = trireme({"generate", "-m", from, "--prompt-ids", folder_ / "ids.json", "-n", "8",
+                                         "--temp", "0", "--print", "ids", "--ignore-eos", "--dtype", "f32"});
+        EXPECT_EQ(r.status, 0) << r.err;
+        return r.out;
+    };
+    for (const std::string& to : {out(), out() + ".h5"}) {
+        Words words = command(model, to);
+        words.insert(words.end(), {"--dtype", "f32"});
+        const ProcessResult made = trireme(words);
+        ASSERT_EQ(made.status, 0) << made.err;
+        EXPECT_EQ(ids(to), ids(model)) << to;
+    }
+    std::ifstream config(out() + "/config.json");
+    const std::string text((std::istreambuf_iterator<char>(config)), {});
+    EXPECT_THAT(text, HasSubstr("hidden_size"));
+    EXPECT_THAT(text, testing::Not(HasSubstr("quantization_config")));
+}
+
 TEST_F(ConvertCommand, LeavesNothingAfterASignal) {
     make_big_model(folder_ / "big");
     const ProcessOptions options = {.signal_at_error = "writing 11 tensors"};

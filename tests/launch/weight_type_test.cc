@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/bf16_dots.h"
+#include "kernels/cpu/byte_dots.h"
 
 namespace trireme::test {
 namespace {
@@ -20,20 +21,26 @@ TEST(WeightType, IsTheCheckpointsForPlainTypes) {
 TEST(WeightType, OfQuantisedTypesAreTheirBlocks) {
     const auto source = open("gguf/q4_1.gguf");
     const std::string embedding = "model.embed_tokens.weight";
-    for (const bool dots : {false, true}) {
-        allow_bf16_dots(dots);  // the second time, the CPU decides
+    for (const auto& [bytes, pairs] : {std::pair{false, false}, {false, true}, {true, true}}) {
+        allow_byte_dots(bytes);
+        allow_bf16_dots(pairs);  // the third time, the CPU decides both
         const WeightType chosen = choose_weight_type(*source, {}, {}, "cpu");
-        EXPECT_EQ(chosen.type(), bf16_dots() ? DType::kBF16 : DType::kF32);
+        const std::string_view as = byte_dots() ? "q16" : bf16_dots() ? "bf16" : "f32";
+        EXPECT_EQ(name_of(chosen.format.activations()), as);
         EXPECT_EQ(chosen.format.type_of(embedding), StoredType::kQ4_1);
-        EXPECT_EQ(chosen.name, bf16_dots() ? "Q4_1 blocks (bf16 products)" : "Q4_1 blocks (f32 products)");
+        EXPECT_EQ(chosen.format.interleaved(StoredType::kQ4_1), byte_dots());
+        EXPECT_EQ(chosen.name, fmt::format("Q4_1 blocks ({} products)", as));
     }
-    EXPECT_EQ(choose_weight_type(*source, {}, DType::kF32, "cpu").type(), DType::kF32);
-    EXPECT_EQ(choose_weight_type(*source, {}, DType::kBF16, "cpu").type(), DType::kBF16);
+    for (const ActivationType as : kActivationTypes) {
+        if (!multiplies("cpu", as)) continue;
+        EXPECT_EQ(choose_weight_type(*source, {}, as, "cpu").format.activations(), as);
+    }
     const WeightType gpu = choose_weight_type(*source, {}, {}, "cuda");
     EXPECT_EQ(gpu.type(), DType::kF16);
     EXPECT_EQ(gpu.format.type_of(embedding), StoredType::kQ4_1);
     EXPECT_EQ(gpu.name, "Q4_1 blocks (f16 products)");
-    for (const auto& [backend, type] : {std::pair{"cpu", DType::kF16}, {"cuda", DType::kBF16}}) {
+    for (const auto& [backend, type] :
+         {std::pair{"cpu", ActivationType::kF16}, {"cuda", ActivationType::kBF16}, {"cuda", ActivationType::kQ16}}) {
         try {
             choose_weight_type(*source, {}, type, backend);
             FAIL() << backend << " multiplies " << name_of(type);
@@ -46,9 +53,17 @@ TEST(WeightType, OfQuantisedTypesAreTheirBlocks) {
 TEST(WeightType, OfF16MatricesIsF32WhereAGpuWouldRoundExactActivations) {
     const auto source = open("gguf/q8_0_mixed.gguf");
     const std::string v = "model.layers.0.self_attn.v_proj.weight";
-    EXPECT_EQ(choose_weight_type(*source, {}, DType::kF32, "cpu").format.type_of(v), StoredType::kF16);
-    EXPECT_EQ(choose_weight_type(*source, {}, DType::kF32, "cuda").format.type_of(v), StoredType::kF32);
+    EXPECT_EQ(choose_weight_type(*source, {}, ActivationType::kF32, "cpu").format.type_of(v), StoredType::kF16);
+    EXPECT_EQ(choose_weight_type(*source, {}, ActivationType::kF32, "cuda").format.type_of(v), StoredType::kF32);
     EXPECT_EQ(choose_weight_type(*source, {}, {}, "cuda").format.type_of(v), StoredType::kF16);
+}
+
+// FP8 numbers are no whole numbers, so they have products of bf16 pairs.
+TEST(WeightType, OfFp8IsThatOfPairs) {
+    const auto source = open("packed/fp8_block");
+    const std::string_view as = bf16_dots() ? "bf16" : "f32";
+    EXPECT_EQ(choose_weight_type(*source, {}, {}, "cpu").name, fmt::format("FP8 blocks ({} products)", as));
+    EXPECT_EQ(choose_weight_type(*open("packed/awq"), {}, {}, "cuda").name, "INT4 blocks (f16 products)");
 }
 
 TEST(WeightType, IsTheRequestedOne) {

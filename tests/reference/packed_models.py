@@ -34,6 +34,7 @@ def compressed(fmt="pack-quantized", **weights):
 MODELS = {
     "gptq": ({"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": False, "sym": False}, 32, torch.float16),
     "gptq_v2": ({"quant_method": "gptq", "bits": 4, "group_size": -1, "desc_act": True, "checkpoint_format": "gptq_v2"}, 0, torch.bfloat16),
+    "gptq_biases": ({"quant_method": "gptq", "bits": 4, "group_size": 64, "desc_act": False, "checkpoint_format": "gptq_v2"}, 64, torch.float16),
     "awq": ({"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}, 32, torch.float16),
     "compressed": (compressed(), 32, torch.bfloat16),
     "compressed_zeros": (compressed(symmetric=False, strategy="channel", group_size=None), 0, torch.float16),
@@ -71,7 +72,7 @@ def int4(value, name, group, scale_type, rng):
     stored = ((codes - zeros[..., None]) * exact[..., None]).astype(np.float32).reshape(rows, cols)
     codes = codes.reshape(rows, cols)
     if method == "gptq":
-        less = 0 if name == "gptq_v2" else 1
+        less = 0 if "checkpoint_format" in MODELS[name][0] else 1
         parts = {"qweight": nibbles(by_eights(codes).transpose(1, 0, 2)), "qzeros": nibbles(by_eights(zeros.T - less)),
                  "scales": scales.T.contiguous(), "g_idx": torch.arange(cols, dtype=torch.int32) // group}
     elif method == "awq":
@@ -106,7 +107,9 @@ def make(name, seed):
     folder = OUT / name
     folder.mkdir(parents=True, exist_ok=True)
     tensors, weights = {}, {}
-    for key, value in random_weights(CONFIG, rng, 1.0).items():
+    shape_of = dict(CONFIG, intermediate_size=128) if name == "gptq_biases" else CONFIG
+    model = {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"]} if name == "gptq_biases" else {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}
+    for key, value in random_weights(shape_of, rng, 1.0).items():
         module = key.rsplit(".", 1)[0]
         if value.ndim == 1 or not module.endswith("_proj"):
             half = torch.from_numpy(value).to(torch.float16)
@@ -119,12 +122,19 @@ def make(name, seed):
         tensors |= {f"{module}.{part}": tensor for part, tensor in parts.items()}
     if name == "gptq":  # AutoGPTQ writes biases of zeros
         tensors["model.layers.0.self_attn.o_proj.bias"] = torch.zeros(64, dtype=torch.float16)
-    settings = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **CONFIG, "quantization_config": config}
+    if name == "gptq_biases":  # Qwen2's, and those of zeros that its GPTQ files have
+        for layer in range(CONFIG["num_hidden_layers"]):
+            for part, rows in (("q", 64), ("k", 32), ("v", 32)):
+                key = f"model.layers.{layer}.self_attn.{part}_proj.bias"
+                tensors[key] = torch.from_numpy(rng.standard_normal(rows)).to(torch.float16)
+                weights[key] = tensors[key].float().numpy()
+            tensors[f"model.layers.{layer}.mlp.up_proj.bias"] = torch.zeros(128, dtype=torch.float16)
+    settings = {**shape_of, **model, "quantization_config": config}
     (folder / "config.json").write_text(json.dumps(settings, indent=1) + "\n")
     safetensors.torch.save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)
     ids = rng.integers(0, VOCAB, 24)
-    logits = hf_llama.forward(hf_llama.from_weights(CONFIG, weights), ids)
+    logits = hf_llama.forward(hf_llama.from_weights({**shape_of, "model_type": model["model_type"]}, weights), ids)
     write_tensors(folder / "golden.safetensors", {"ids": ids, "rows": np.arange(len(ids)), "logits": logits})
     print(f"{name:18s} largest logit {max_abs(logits):.3g}")
     return {"n": len(ids), "max_abs_logit": significant(max_abs(logits), 6)}

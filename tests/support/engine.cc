@@ -29,7 +29,7 @@ Engine::Engine(std::unique_ptr<WeightSource> source, const EngineOptions& option
       source_(std::move(source)),
       weights_(std::make_unique<Weights>(
           *device_, *source_, make_shard(source_->config(), comm_.rank(), comm_.size()),
-          options.blocks ? WeightFormat(*source_, options.weights, device != "cpu") : WeightFormat(options.weights),
+          options.blocks ? WeightFormat(*source_, options.activations, device != "cpu") : WeightFormat(options.weights),
           Progress{}, options.context)),
       model_(std::make_unique<Level>(*device_, comm_, *weights_, options.level())) {}
 

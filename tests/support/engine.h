@@ -19,7 +19,8 @@ std::unique_ptr<Comm> comm_of(Comm& comm, Device& device);
 /// A test's options for a model: the type of its weights, and LevelOptions.
 struct EngineOptions {
     DType weights = DType::kF16;
-    bool blocks = false;  // quantised matrices remain in blocks; products are of type `weights`
+    bool blocks = false;                                // quantised matrices remain in blocks
+    ActivationType activations = ActivationType::kF32;  // of products of blocks
     DType k_type = DType::kF16, v_type = DType::kF16;
     int64_t context = 0;
     int64_t sequences = 1;

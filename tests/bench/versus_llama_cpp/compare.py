@@ -23,6 +23,7 @@ def parser_of(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--kv", default="f16", help="types of keys and values, comma separated; each takes its fastest")
+    parser.add_argument("--random-ids", action="store_true", help="ids below 30,000, for a model without tokenizer")
     parser.add_argument("--text", type=pathlib.Path, default=HERE.parents[1] / "data/texts/kjv_60k.txt")
     return parser
 
@@ -47,7 +48,10 @@ class Runner:
 
     def __init__(self, args: argparse.Namespace, folder: pathlib.Path) -> None:
         self.args, self.folder = args, folder
-        self.ids = json.loads(output_of([args.trireme, "tokenize", "-m", str(args.model), "-f", str(args.text)]))
+        if args.random_ids:
+            self.ids = [i * 7919 % 29000 + 300 for i in range(8192)]
+        else:
+            self.ids = json.loads(output_of([args.trireme, "tokenize", "-m", str(args.model), "-f", str(args.text)]))
         self.all_ids = folder / "ids.json"
         self.all_ids.write_text(json.dumps(self.ids))
 

@@ -116,6 +116,19 @@ TEST(PackedMatrix, RefusesMissingAndWrongParts) {
     expect_refused("fp8_tensor", [](MadeTensors& made) { made[kUp + ".weight"].dtype = "F8_E5M2"; }, {"F8_E5M2"});
     expect_refused("gptq", [](MadeTensors& made) { made["model.layers.0.self_attn.o_proj.bias"].data[1] = 'x'; },
                    {"o_proj.bias"});
+    expect_refused("gptq_biases", [](MadeTensors& made) { made["model.layers.1.mlp.up_proj.bias"].data[1] = 'x'; },
+                   {"up_proj.bias"});
+    expect_refused("gptq_biases", [](MadeTensors& made) { made.erase("model.layers.1.self_attn.q_proj.bias"); },
+                   {"q_proj.bias: [64] / missing"});
+}
+
+TEST(PackedMatrix, NamesTheMissingOptions) {
+    const TempFolder folder;
+    Json config = parse_json(slurp(kPacked / "awq" / "config.json"), "c");
+    config.erase("quantization_config");
+    folder.write("config.json", config.dump());
+    folder.write("model.safetensors", safetensors(tensors_of("awq")));
+    expect_error([&] { open_model(folder.path()); }, Exit::kData, {"qweight", "no 'quantization_config'"});
 }
 
 TEST(PackedMatrix, NamesTheFirstNan) {

@@ -1,5 +1,6 @@
 #include "model/files/dequantise.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -96,6 +97,43 @@ TEST(Dequantise, Q4_KScalesAreSixBits) {
     EXPECT_EQ(x[129], -26.0f);
 }
 
+TEST(Dequantise, Int4SubtractsItsZeroPoint) {
+    std::byte block[20] = {};
+    const uint32_t head = std::bit_cast<uint32_t>(0.375F) | 16u;
+    std::memcpy(block, &head, 4);
+    for (size_t i = 0; i < 16; ++i) block[4 + i] = static_cast<std::byte>(i | (15 - i) << 4);
+    float out[32];
+    dequantise(StoredType::kInt4, block, 32, out);
+    for (int i = 0; i < 16; ++i) {
+        EXPECT_EQ(out[i], static_cast<float>(i - 16) * 0.375F);
+        EXPECT_EQ(out[i + 16], static_cast<float>(15 - i - 16) * 0.375F);
+    }
+}
+
+// e4m3: a sign, four bits of exponent with bias 7, three of mantissa; exponent 0 is subnormal; 0x7f and 0xff are NaN.
+TEST(Dequantise, Fp8HasEveryNumber) {
+    const float scale = 0.3F;
+    for (int first = 0; first < 256; first += 32) {
+        std::byte block[36];
+        std::memcpy(block, &scale, 4);
+        for (int i = 0; i < 32; ++i) block[4 + i] = static_cast<std::byte>(first + i);
+        float out[32];
+        dequantise(StoredType::kFP8, block, 32, out);
+        bool nan = false;
+        for (int i = 0; i < 32; ++i) {
+            const int code = first + i, exponent = code >> 3 & 15, mantissa = code & 7;
+            nan = nan || (code & 127) == 127;
+            if ((code & 127) == 127) {
+                EXPECT_TRUE(std::isnan(out[i])) << code;
+                continue;
+            }
+            const double size = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+            EXPECT_EQ(out[i], static_cast<float>(code > 127 ? -size : size) * scale) << code;
+        }
+        EXPECT_EQ(finite_scales(StoredType::kFP8, block, 32), !nan);
+    }
+}
+
 TEST(Dequantise, EveryTypeEqualsTheReferenceBitForBit) {
     const auto source = open_file(std::filesystem::path(TRIREME_TEST_DATA) / "gguf" / "blocks.safetensors");
     const SafetensorsHeader header = read_safetensors_header(*source);
@@ -107,6 +145,7 @@ TEST(Dequantise, EveryTypeEqualsTheReferenceBitForBit) {
         return bytes;
     };
     for (const StoredType type : kQuantised) {
+        if (type == StoredType::kInt4 || type == StoredType::kFP8) continue;  // no types of GGUF
         const std::string name(name_of(type));
         SCOPED_TRACE(name);
         const auto raw = read(name + ".raw", "U8"), want = read(name + ".values", "F32");
@@ -118,6 +157,32 @@ TEST(Dequantise, EveryTypeEqualsTheReferenceBitForBit) {
         dequantise(type, raw.data(), n, got.data());
 
         EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size()), 0);
+    }
+}
+
+// Every value of random blocks that surely fit is in range; the bound is not more than twice too strict for codes at
+// their largest.
+TEST(Dequantise, KnowsScalesWhoseValuesFitF16) {
+    uint32_t state = 7;
+    const auto next = [&] { return state = state * 1664525u + 1013904223u; };
+    for (const StoredType type : kQuantised) {
+        const BlockLayout l = layout_of(type);
+        int fitting = 0, wide = 0;
+        for (int trial = 0; trial < 2000; ++trial) {
+            std::vector<std::byte> block(l.bytes);
+            for (auto& b : block) b = static_cast<std::byte>(next() >> 24);
+            if (type == StoredType::kInt4) block[0] = static_cast<std::byte>(next() % 17);
+            if (!finite_scales(type, block.data(), l.elements)) continue;
+            std::vector<float> values(static_cast<size_t>(l.elements));
+            dequantise(type, block.data(), l.elements, values.data());
+            float most = 0;
+            for (const float v : values) most = std::max(most, std::fabs(v));
+            const bool fits = surely_fit_f16(type, block.data(), l.elements);
+            EXPECT_TRUE(!fits || most <= 65504.0F) << name_of(type) << " " << most;
+            ++(fits ? fitting : wide);
+        }
+        EXPECT_GT(fitting, 0) << name_of(type);
+        EXPECT_GT(wide, 0) << name_of(type);
     }
 }
 

@@ -44,7 +44,8 @@ TEST_P(GpuEngine, StaysCloseIn16Bits) {
 
 // Weights in blocks: exact values on 1 and 3 ranks; values rounded to f16 as when they are widened.
 TEST(GpuBlocks, GiveTheCpusGreedyTokens) {
-    EngineOptions blocks = kExact, half{.weights = DType::kF16, .blocks = true}, widened = half;
+    EngineOptions blocks = kExact, half{.weights = DType::kF16, .blocks = true, .activations = ActivationType::kF16},
+                  widened = half;
     blocks.blocks = true;
     widened.blocks = false;
     for (const char* model :

@@ -75,6 +75,28 @@ TEST(Ranks, ReadWeightsInBlocks) {
     }
 }
 
+// Activations are rounded by blocks of 32, and other ranks divide these in other places.
+TEST(Ranks, ReadInterleavedWeights) {
+    if (!multiplies("cpu", ActivationType::kQ16)) GTEST_SKIP() << "no dot products of bytes";
+    EngineOptions exact = kExact, rounded = kExact;
+    exact.blocks = rounded.blocks = true;
+    rounded.activations = ActivationType::kQ16;
+    for (const char* model : {"gguf/q4_k_m.gguf", "gguf/q3_k.gguf", "gguf/q5_0.gguf", "gguf/phi3_q4_0.gguf",
+                              "gguf/qwen2_q8_0.gguf", "gguf/q8_0_mixed.gguf", "packed/awq"}) {
+        const Greedy want = greedy(model, 1, 1, "cpu", exact);
+        const Greedy one = greedy(model, 1, 1, "cpu", rounded);
+        for (const int threads : {2, 3})
+            EXPECT_EQ(greedy(model, 1, threads, "cpu", rounded).tokens, one.tokens) << model;
+        for (const int ranks : {1, 2, 3, 4}) {
+            const Greedy many = greedy(model, ranks, 2, "cpu", rounded);
+            // The prompt's products round activations and weights to bf16.
+            EXPECT_TRUE(near(std::span<const float>(many.logits), std::span<const float>(want.logits),
+                             0.05 * largest(want.logits)))
+                << model << " " << ranks << " ranks";
+        }
+    }
+}
+
 TEST(Ranks, NineShareNineHeads) {
     EXPECT_EQ(greedy("tiny/heads9-kv3", 9, 1).tokens, greedy("tiny/heads9-kv3", 1, 1).tokens);
 }
