@@ -163,7 +163,7 @@ class StoredEight {
     TRIREME_GPU static uint32_t spread(uint32_t bits) {
         return (bits & 1) << 4 | (bits & 2) << 11 | (bits & 4) << 18 | (bits & 8) << 25;
     }
-    /// The signed number that a code stands for.
+    /// The signed number of a code.
     TRIREME_GPU int number(uint8_t code) const {
         if constexpr (kTable) {
             return static_cast<int8_t>((code < 8 ? kLowCodes : kHighCodes) >> (8 * (code % 8)));

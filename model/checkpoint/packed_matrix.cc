@@ -81,6 +81,10 @@ Recent& recent() {
     return all;
 }
 
+int64_t div_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
 int nibble(uint32_t word, int64_t i) {
     return static_cast<int>(word >> (4 * i) & 15u);
 }
@@ -118,7 +122,7 @@ class PackedMatrix final : public ByteSource {
         const std::shared_ptr<const Parts> parts = recent().get(this, [this] { return read_parts(); });
         const auto row_blocks = static_cast<uint64_t>(cols_ / kBlock);
         const uint64_t first = offset / bytes, end = first + out.size() / bytes;
-        // Blocks of a column under each other share words of transposed codes, so rows are the inner loop.
+        // Transposed words hold codes of one column or row each, so successive rows are read from the same cache lines.
         for (uint64_t b = 0; b < row_blocks; ++b) {
             const uint64_t begin = (first + row_blocks - 1 - b) / row_blocks;
             for (uint64_t row = begin; row * row_blocks + b < end; ++row) {
@@ -182,7 +186,6 @@ class PackedMatrix final : public ByteSource {
         constexpr int64_t places[] = {0, 4, 1, 5, 2, 6, 3, 7};  // nibble i is row 0 2 4 6 1 3 5 7 of eight
         return places[row % 8];
     }
-    static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
     Quantisation q_;
     int64_t rows_, cols_;
@@ -230,27 +233,23 @@ class Collector {
 };
 
 /// Scales of FP8: one number, one for each row, or one for each block. Sets the weights that share one.
-PackedPart fp8_scales(const Quantisation& q, Collector& parts, uint64_t rows, uint64_t cols, int64_t& scale_rows,
+PackedPart fp8_scales(const Quantisation& q, Collector& parts, const Shape& shape, int64_t& scale_rows,
                       int64_t& scale_cols) {
     const auto name = parts.optional("weight_scale_inv") ? "weight_scale_inv" : "weight_scale";
     const std::optional<PackedPart> found = parts.optional(name);
     std::vector<uint64_t> dims = {1};
     if (found) dims = found->entry.dims;
     const uint64_t all = std::accumulate(dims.begin(), dims.end(), uint64_t{1}, std::multiplies<>());
+    scale_cols = shape[1];
     if (q.block_rows > 0) {
         scale_rows = q.block_rows;
         scale_cols = q.block_cols;
-        const auto up = [](uint64_t a, int64_t b) {
-            return (a + static_cast<uint64_t>(b) - 1) / static_cast<uint64_t>(b);
-        };
-        dims = {up(rows, scale_rows), up(cols, scale_cols)};
+        dims = {index(div_up(shape[0], scale_rows)), index(div_up(shape[1], scale_cols))};
     } else if (all == 1 && dims.size() <= 2) {
-        scale_rows = static_cast<int64_t>(rows);
-        scale_cols = static_cast<int64_t>(cols);
+        scale_rows = shape[0];
     } else {
         scale_rows = 1;
-        scale_cols = static_cast<int64_t>(cols);
-        if (dims != std::vector<uint64_t>{rows}) dims = {rows, 1};
+        if (dims != std::vector<uint64_t>{index(shape[0])}) dims = {index(shape[0]), 1};
     }
     return parts.part(name, {"F32", "BF16", "F16"}, dims);
 }
@@ -294,7 +293,7 @@ std::unique_ptr<ByteSource> packed_matrix(const Quantisation& q, const std::stri
     Collector parts(module, find, problems);
     if (shape[1] % kBlock != 0 || (q.as != PackedAs::kFP8 && shape[0] % 8 != 0)) {
         parts.add("weight",
-                  q.as == PackedAs::kFP8 ? "columns in blocks of 32" : "rows in eights, columns in blocks of 32",
+                  q.as == PackedAs::kFP8 ? "a multiple of 32 columns" : "a multiple of 8 rows and of 32 columns",
                   fmt::format("{}", shape));
         return nullptr;
     }
@@ -326,7 +325,7 @@ std::unique_ptr<ByteSource> packed_matrix(const Quantisation& q, const std::stri
             break;
         default:
             found.codes = parts.part("weight", {"F8_E4M3"}, {rows, cols});
-            found.scales = fp8_scales(q, parts, rows, cols, scale_rows, scale_cols);
+            found.scales = fp8_scales(q, parts, shape, scale_rows, scale_cols);
             break;
     }
     if (!parts.good()) return nullptr;

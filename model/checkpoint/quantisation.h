@@ -22,7 +22,7 @@ struct Quantisation {
     PackedAs as = PackedAs::kNone;
     int64_t group = 0;        // columns that share a scale; 0: all columns of a row
     bool zero_points = true;  // kCompressed; otherwise the zero point is 8
-    int zero_shift = 0;       // added to stored zero points: GPTQ's first format stores them minus one (15: 16)
+    int zero_shift = 0;       // added to stored zero points: GPTQ's first format stores them minus one, so 15 means 16
     bool reordered = false;   // kGptq: 'desc_act'. The order itself is in g_idx, and is often none.
     int64_t block_rows = 0, block_cols = 0;  // kFP8: the block of a scale; 0: scales are not for blocks
 };

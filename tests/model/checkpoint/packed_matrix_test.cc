@@ -80,7 +80,7 @@ TEST(PackedMatrix, HasTheNibblesOfTheFormats) {
 
     const auto g = open_with(one, "gptq", gptq), a = open_with(two, "awq", awq);
 
-    // GPTQ's stored zero point 0 stands for 1.
+    // GPTQ's stored zero point 0 means 1.
     EXPECT_EQ(read_f32(*g, kUp + ".weight", 2, 7, {1, 10}), (std::vector<float>{-1, 0, 1, 2, 3, 4, 5, 6, 7, -1}));
     EXPECT_EQ(read_f32(*a, kUp + ".weight", 7, 5, {10, 1}), (std::vector<float>{0, 1, 5, 2, 6, 3, 7, 4, 8, 0}));
 }
