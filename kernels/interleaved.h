@@ -1,5 +1,6 @@
 #pragma once
-/// Interleaved blocks: the layout of weights in blocks for CPUs with dot products of bytes (kernels/cpu/byte_dots.h).
+/// Interleaved blocks: the layout of weights in blocks for CPUs with dot products of whole numbers
+/// (kernels/cpu/byte_dots.h).
 ///
 /// Sixteen rows make a tile, which has the bytes of their blocks in another order. For each block of a row, in order, a
 /// tile has its 4-byte words, each for all sixteen rows; then the one or two bytes of the block that are in no word,

@@ -530,14 +530,13 @@ size_t kernel_scratch(std::string_view backend, Phase phase, const KernelLimits&
 
 bool multiplies(std::string_view backend, ActivationType as) {
     if (backend != "cpu") return as == ActivationType::kF32 || as == ActivationType::kF16;
-    return interleaves(as) ? byte_dots() : as != ActivationType::kF16;
+    return interleaves(as) ? byte_dots() != ByteDots::kNone : as != ActivationType::kF16;
 }
 
 ActivationType fastest_activations(std::string_view backend, bool interleaved) {
     if (backend != "cpu") return ActivationType::kF16;
-    return interleaved && byte_dots() ? ActivationType::kQ16
-           : bf16_dots()              ? ActivationType::kBF16
-                                      : ActivationType::kF32;
+    if (interleaved && byte_dots() != ByteDots::kNone) return ActivationType::kQ16;
+    return bf16_dots() ? ActivationType::kBF16 : ActivationType::kF32;
 }
 
 bool multiplies_bf16_faster(std::string_view backend) {

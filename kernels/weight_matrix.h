@@ -15,7 +15,7 @@ namespace trireme {
 
 /// The type of activations in products of weights in blocks. f32: activations and weights are exact. f16 (GPUs) and
 /// bf16 (CPUs): activations are rounded, and weights too; with dot products of bf16 pairs (bf16_dots()), weights of a
-/// decode product are not. q16 and q8 (CPUs with byte_dots()): activations are whole numbers of 16 or 8 bits times a
+/// decode product are not. q16 and q8 (CPUs with byte_dots.h): activations are whole numbers of 16 or 8 bits times a
 /// scale for 32 of them, weights are exact. With q16 and q8, FP8 weights and more than 64 rows of a prefill compute as
 /// bf16 does if there are dot products of bf16 pairs, else as f32.
 enum class ActivationType : uint8_t { kF32, kF16, kBF16, kQ16, kQ8 };

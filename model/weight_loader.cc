@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
 #include <memory>
 #include <mutex>
-#include <sched.h>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -14,46 +11,15 @@
 #include "model/files/dequantise.h"
 #include "runtime/buffer.h"
 #include "runtime/error.h"
+#include "runtime/for_all.h"
 
 namespace trireme {
 namespace {
 
 constexpr size_t kMostThreads = 4;                    // they read, check and convert more than most disks deliver
 constexpr size_t kThreadReadBytes = size_t{2} << 20;  // read by a thread at a time
+constexpr size_t kThreadTileBytes = size_t{1} << 18;  // of tiles: a cache holds them until they are interleaved
 constexpr size_t kStagingBytes = size_t{16} << 20;
-
-/// Calls body(0) .. body(n - 1) on the calling thread and others. When all have ended, throws the error with the lowest
-/// index. Indices are handed out in order, so that error does not depend on the threads.
-void for_all(size_t n, const std::function<void(size_t)>& body) {
-    std::atomic<size_t> next = 0;
-    std::mutex mutex;
-    std::exception_ptr error;
-    size_t failed = n;
-    const auto work = [&] {
-        for (size_t i = next++; i < n; i = next++) {
-            try {
-                body(i);
-            } catch (...) {
-                const std::lock_guard lock(mutex);
-                if (i < failed) error = std::current_exception();
-                failed = std::min(failed, i);
-                next = n;
-            }
-        }
-    };
-    {
-        std::vector<std::jthread> others;
-        cpu_set_t cpus;  // those that this rank is bound to
-        const int own = ::sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
-        const size_t threads = std::min({n, kMostThreads, static_cast<size_t>(own)});
-        try {
-            while (others.size() + 1 < threads) others.emplace_back(work);
-        } catch (const std::system_error&) {  // no further thread can start: the existing ones do the work
-        }
-        work();
-    }
-    if (error) std::rethrow_exception(error);
-}
 
 /// Rows [begin, begin + n) of a piece.
 struct WeightPart {
@@ -62,12 +28,15 @@ struct WeightPart {
 };
 
 /// Cuts rows [begin, begin + n) of a piece into parts of about kThreadReadBytes. A part ends with a group of rows that
-/// the checkpoint reads together.
+/// the checkpoint reads together, or with a tile.
 void cut(const WeightPiece& piece, int64_t begin, int64_t n, int64_t together, std::vector<WeightPart>& out) {
     const int64_t end = begin + n;
-    const auto fit = static_cast<int64_t>(kThreadReadBytes / piece.row_bytes());
+    const bool tiles = piece.placing == Placing::kTiles;
+    const auto fit = static_cast<int64_t>((tiles ? kThreadTileBytes : kThreadReadBytes) / piece.row_bytes());
+    const bool by_tile = tiles && together == 1;
+    const int64_t group = by_tile ? kInterleaved : together, first = by_tile ? piece.tile_row : piece.row0;
     while (begin < end) {
-        const int64_t past = (piece.row0 + begin + std::max(fit, together)) / together * together - piece.row0;
+        const int64_t past = (first + begin + std::max(fit, group)) / group * group - first;
         const int64_t next = std::clamp(past, begin + 1, end);
         out.push_back({&piece, begin, next - begin});
         begin = next;
@@ -132,12 +101,14 @@ class Loader {
     template <class Place>
     void read(const std::vector<WeightPart>& parts, const Place& place) {
         const std::thread::id caller = std::this_thread::get_id();
-        for_all(parts.size(), [&](size_t i) {
+        for_all(parts.size(), kMostThreads, [&](size_t i) {
             const WeightPart& part = parts[i];
             const WeightPiece& p = *part.piece;
             const size_t bytes = static_cast<size_t>(part.n) * p.row_bytes();
             if (p.placing == Placing::kTiles) {
-                std::vector<std::byte> blocks(bytes);
+                thread_local std::vector<std::byte> all;
+                if (all.size() < bytes) all.resize(bytes);
+                const std::span<std::byte> blocks = std::span(all).first(bytes);
                 source_.read_blocks(p.name, p.row0 + part.begin, part.n, p.col0, blocks);
                 interleave(p.type, blocks, p.to.cols(), static_cast<std::byte*>(p.to.data()), p.tile_row + part.begin);
                 return finish(bytes, caller);

@@ -1,10 +1,11 @@
 #pragma once
-/// Products of interleaved weights (kernels/interleaved.h) with dot products of bytes, one instruction of AVX-512 VNNI.
+/// Products of interleaved weights (kernels/interleaved.h) with dot products of whole numbers: of bytes (AVX-512 VNNI),
+/// or of 16 bits (AVX2). Both give the same bits.
 ///
-/// Activations are rounded to whole numbers of 16 bits (q16) or 8 bits (q8), with a scale for 32 of them. A number of
-/// 16 bits is two bytes, so q16 takes two dot products. Sums over 32 elements, or 16 where scales are for 16, are exact
-/// whole numbers; the scales of weights and activations multiply them in f32. q16 rounds to 1/65,024 of the largest of
-/// 32 elements: 2^-16, where bf16 rounds each element to 2^-9.
+/// Activations are rounded to whole numbers of 16 bits (q16) or 8 bits (q8), with a scale for 32 of them. With AVX-512
+/// VNNI, a number of 16 bits is two bytes, so q16 takes two dot products. Sums over 32 elements, or 16 where scales are
+/// for 16, are exact whole numbers; the scales of weights and activations multiply them in f32. q16 rounds to 1/65,024
+/// of the largest of 32 elements: 2^-16, where bf16 rounds each element to 2^-9.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,13 +15,14 @@
 
 namespace trireme {
 
-/// Whether the CPU has them.
-bool byte_dots();
-/// Allows or forbids them, for the whole process. Tests compare both.
-void allow_byte_dots(bool allowed);
+/// The dot products that this process uses, by default the best of the CPU's.
+enum class ByteDots : uint8_t { kNone, kAvx2, kVnni };
+ByteDots byte_dots();
+/// Limits them, for the whole process: tests compare all.
+void limit_byte_dots(ByteDots most);
 
-/// Bytes of a row of x as products take it: two bytes of each element, scales, and sums over 32 and 16 elements. k: a
-/// multiple of 32.
+/// Bytes of a row of x as products take it: two bytes of each element in the order of the dot products, scales, and
+/// sums over 32 and 16 elements. k: a multiple of 32.
 constexpr int64_t byte_row_bytes(int64_t k) {
     return (k / 32 * (64 + 4 + 2 * (4 + 8)) + 63) / 64 * 64;
 }
@@ -39,5 +41,13 @@ struct ByteProduct {
     int64_t first, out_stride;
 };
 void multiply_bytes(const ByteProduct& p, int64_t begin, int64_t end);
+
+/// The functions for one kind of dot products.
+struct ByteProducts {
+    void (*pack)(const float* x, int64_t n, int64_t skip, int64_t k, bool two, std::byte* out);
+    void (*multiply)(const ByteProduct& p, int64_t begin, int64_t end);
+};
+const ByteProducts& byte_products_512();  // AVX-512 VNNI
+const ByteProducts& byte_products_256();  // AVX2
 
 }  // namespace trireme

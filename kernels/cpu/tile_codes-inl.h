@@ -1,39 +1,20 @@
 /// Codes and scales of interleaved weights (kernels/interleaved.h): a register has four codes, or one scale, of each of
-/// the sixteen rows of a tile. byte_dots.cc includes this file between its attributes, in an unnamed namespace.
-
-using V = __m512i;
-using Vf = __m512;
-
-// Functions, not lambdas: a lambda is compiled without the attributes of the file that includes this one.
-#define TRIREME_INLINE inline __attribute__((always_inline))
+/// the sixteen rows of a tile. byte_tiles-inl.h includes this file.
 
 TRIREME_INLINE V word(const std::byte* block, int64_t i) {
-    return _mm512_loadu_si512(block + i * 64);
-}
-TRIREME_INLINE V set(int32_t x) {
-    return _mm512_set1_epi32(x);
+    return load(block + i * 64);
 }
 /// Bits of every byte: v >> shift & mask. Bits of a byte's neighbour are outside of the mask.
 TRIREME_INLINE V bits(V v, int shift, int mask) {
-    return _mm512_and_si512(_mm512_srlv_epi32(v, set(shift)), _mm512_set1_epi8(static_cast<char>(mask)));
+    return both(right(v, shift), set_bytes(mask));
 }
 /// The same, to the left.
 TRIREME_INLINE V bits_up(V v, int shift, int mask) {
-    return _mm512_and_si512(_mm512_sllv_epi32(v, set(shift)), _mm512_set1_epi8(static_cast<char>(mask)));
-}
-TRIREME_INLINE Vf halves(const std::byte* p) {
-    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-}
-/// The lower or the upper f16 number of every word.
-TRIREME_INLINE Vf half_of(V words, int upper) {
-    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srlv_epi32(words, set(16 * upper))));
-}
-TRIREME_INLINE Vf number(V words) {
-    return _mm512_cvtepi32_ps(words);
+    return both(left(v, shift), set_bytes(mask));
 }
 /// v >> shift & mask of every word.
 TRIREME_INLINE V field(V v, int shift, int mask) {
-    return _mm512_and_si512(_mm512_srlv_epi32(v, set(shift)), set(mask));
+    return both(right(v, shift), set(mask));
 }
 
 using enum StoredType;
@@ -72,18 +53,17 @@ constexpr int zero_of(StoredType t) {
 /// Codes by 4-bit number, unsigned.
 template <StoredType kType>
 TRIREME_INLINE V looked_up(V nibbles) {
-    alignas(16) uint8_t table[16];
+    uint8_t table[16];
     for (int i = 0; i < 16; ++i) {
         table[i] = static_cast<uint8_t>((kType == kMXFP4 ? kE2m1Values[i] : kUnevenValues[i]) + zero_of(kType));
     }
-    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(table))),
-                               nibbles);
+    return look_up(table, nibbles);
 }
 
 /// Four codes of each row: elements [32 cell + 4 j, + 4) of a block.
 template <StoredType kType>
 TRIREME_INLINE V codes_of(const std::byte* b, int cell, int j) {
-    if constexpr (kType == kQ8_0) return _mm512_xor_si512(word(b, j), set(static_cast<int32_t>(0x80808080u)));
+    if constexpr (kType == kQ8_0) return flipped(word(b, j), set(static_cast<int32_t>(0x80808080u)));
     if constexpr (kType == kQ4_0 || kType == kIQ4_NL || kType == kMXFP4) {
         const V v = bits(word(b, j % 4), j / 4 * 4, 15);
         if constexpr (by_table(kType)) return looked_up<kType>(v);
@@ -94,27 +74,23 @@ TRIREME_INLINE V codes_of(const std::byte* b, int cell, int j) {
     if constexpr (kType == kQ5_0 || kType == kQ5_1) {
         constexpr int kFirst = kType == kQ5_0 ? 0 : 1;
         // Bits 4 j to 4 j + 3 of a word are the fifth bits of its four codes: byte j / 2 goes to every byte.
-        const V place = _mm512_add_epi8(_mm512_broadcast_i32x4(_mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c)),
-                                        _mm512_set1_epi8(static_cast<char>(j / 2)));
-        const V which = set(j % 2 == 0 ? 0x08040201 : static_cast<int32_t>(0x80402010u));
-        const __mmask64 fifth = _mm512_test_epi8_mask(_mm512_shuffle_epi8(word(b, kFirst), place), which);
         const V low = bits(word(b, kFirst + 1 + j % 4), j / 4 * 4, 15);
-        return _mm512_mask_add_epi8(low, fifth, low, _mm512_set1_epi8(16));
+        return with_fifth(low, word(b, kFirst), j / 2, j % 2 == 0 ? 0x08040201 : static_cast<int32_t>(0x80402010u));
     }
     if constexpr (kType == kQ4_K) return bits(word(b, 4 + cell / 2 * 8 + j), cell % 2 * 4, 15);
     if constexpr (kType == kQ5_K) {
         const V low = bits(word(b, 12 + cell / 2 * 8 + j), cell % 2 * 4, 15), high = word(b, 4 + j);
-        return _mm512_or_si512(low, cell < 4 ? bits_up(high, 4 - cell, 16) : bits(high, cell - 4, 16));
+        return either(low, cell < 4 ? bits_up(high, 4 - cell, 16) : bits(high, cell - 4, 16));
     }
     const int half = cell / 4, run = cell % 4;
     if constexpr (kType == kQ6_K) {
         const V low = bits(word(b, half * 16 + run % 2 * 8 + j), run / 2 * 4, 15), high = word(b, 32 + half * 8 + j);
-        return _mm512_or_si512(low, run < 2 ? bits_up(high, 4 - 2 * run, 48) : bits(high, 2 * run - 4, 48));
+        return either(low, run < 2 ? bits_up(high, 4 - 2 * run, 48) : bits(high, 2 * run - 4, 48));
     }
     if constexpr (kType == kQ2_K) return bits(word(b, 4 + half * 8 + j), 2 * run, 3);
     if constexpr (kType == kQ3_K) {
         const V low = bits(word(b, 8 + half * 8 + j), 2 * run, 3), third = word(b, j);
-        return _mm512_or_si512(low, cell < 2 ? bits_up(third, 2 - cell, 4) : bits(third, cell - 2, 4));
+        return either(low, cell < 2 ? bits_up(third, 2 - cell, 4) : bits(third, cell - 2, 4));
     }
 }
 
@@ -132,15 +108,10 @@ TRIREME_INLINE BlockScales block_scales(const std::byte* b) {
         s.d = half_of(word(b, 0), 0);
         s.m = half_of(word(b, 0), 1);
     }
-    if constexpr (kType == kMXFP4) {
-        const V e = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(ends)));
-        const V normal = _mm512_slli_epi32(_mm512_sub_epi32(e, set(1)), 23);
-        const __mmask16 small = _mm512_cmplt_epu32_mask(e, set(2));
-        s.d = _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, small, set(0x00200000), e));
-    }
+    if constexpr (kType == kMXFP4) s.d = e8m0_halves(ends);
     if constexpr (kType == kInt4) {
-        s.d = _mm512_castsi512_ps(_mm512_and_si512(word(b, 0), set(static_cast<int32_t>(0xffffff00u))));
-        s.a = _mm512_and_si512(word(b, 0), set(255));
+        s.d = float_bits(both(word(b, 0), set(static_cast<int32_t>(0xffffff00u))));
+        s.a = both(word(b, 0), set(255));
     }
     if constexpr (kType == kQ4_K || kType == kQ5_K) {
         s.d = half_of(word(b, 0), 0);
@@ -171,30 +142,30 @@ TRIREME_INLINE GroupScale group_scale(const std::byte* b, const BlockScales& s, 
             min = field(s.b, 8 * g, 63);
         } else {
             const int at = 8 * (g - 4);
-            scale = _mm512_or_si512(field(s.c, at, 15), _mm512_slli_epi32(field(s.a, at + 6, 3), 4));
-            min = _mm512_or_si512(field(s.c, at + 4, 15), _mm512_slli_epi32(field(s.b, at + 6, 3), 4));
+            scale = either(field(s.c, at, 15), left(field(s.a, at + 6, 3), 4));
+            min = either(field(s.c, at + 4, 15), left(field(s.b, at + 6, 3), 4));
         }
-        return {_mm512_mul_ps(s.d, number(scale)), _mm512_sub_ps(_mm512_setzero_ps(), _mm512_mul_ps(s.m, number(min)))};
+        return {product(s.d, number(scale)), negative(s.m, number(min))};
     }
     if constexpr (kType == kQ2_K) {
-        const V both = word(b, g / 4);
-        return {_mm512_mul_ps(s.d, number(field(both, g % 4 * 8, 15))),
-                _mm512_sub_ps(_mm512_setzero_ps(), _mm512_mul_ps(s.m, number(field(both, g % 4 * 8 + 4, 15))))};
+        const V pairs = word(b, g / 4);
+        return {product(s.d, number(field(pairs, g % 4 * 8, 15))),
+                negative(s.m, number(field(pairs, g % 4 * 8 + 4, 15)))};
     }
     if constexpr (kType == kQ6_K) {
-        const V scale = _mm512_srai_epi32(_mm512_sllv_epi32(word(b, 48 + g / 4), set(24 - g % 4 * 8)), 24);
-        return {_mm512_mul_ps(s.d, number(scale)), _mm512_setzero_ps()};
+        const V scale = signed_byte(word(b, 48 + g / 4), g % 4);
+        return {product(s.d, number(scale)), zero()};
     }
     if constexpr (kType == kQ3_K) {
         const V low = field(word(b, 24 + g / 4 % 2), g % 4 * 8 + g / 8 * 4, 15);
         const V high = field(word(b, 26), g % 4 * 8 + g / 4 * 2, 3);
-        const V scale = _mm512_sub_epi32(_mm512_or_si512(low, _mm512_slli_epi32(high, 4)), set(32));
-        return {_mm512_mul_ps(s.d, number(scale)), _mm512_setzero_ps()};
+        const V scale = difference(either(low, left(high, 4)), set(32));
+        return {product(s.d, number(scale)), zero()};
     }
     if constexpr (kType == kIQ4_XS) {
         const V low = field(word(b, 1), 4 * g, 15), high = field(word(b, 0), 16 + 2 * g, 3);
-        const V scale = _mm512_sub_epi32(_mm512_or_si512(low, _mm512_slli_epi32(high, 4)), set(32));
-        return {_mm512_mul_ps(s.d, number(scale)), _mm512_setzero_ps()};
+        const V scale = difference(either(low, left(high, 4)), set(32));
+        return {product(s.d, number(scale)), zero()};
     }
     return {s.d, s.m};
 }

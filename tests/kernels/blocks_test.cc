@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/bf16_dots.h"
+#include "kernels/cpu/byte_dots.h"
 #include "model/files/dequantise.h"
 #include "tests/kernels/harness.h"
 #include "tests/support/stored_types.h"
@@ -309,6 +310,31 @@ TEST_P(Blocks, SlicesOfInterleavedRows) {
                 ASSERT_EQ(out.get(r, i), whole.get(r, at)) << first << " " << i;
                 // The last panel of a prefill adds its steps over k in another order.
                 ASSERT_NEAR(read.get(r, i), prompt.get(r, at), within) << first << " " << i;
+            }
+        }
+    }
+}
+
+// Sums of whole numbers are exact, and the f32 operations are the same in the same order.
+TEST_P(Blocks, Avx2AndVnniGiveTheSameBits) {
+    if (backend_name() != "cpu" || byte_dots() != ByteDots::kVnni) GTEST_SKIP() << "no AVX-512 VNNI";
+    if (!can_interleave(type())) GTEST_SKIP() << "not interleaved";
+    BlockRowsOf rows(type(), 37, 512, 4);
+    for (const ActivationType as : {ActivationType::kQ16, ActivationType::kQ8}) {
+        for (const int64_t n : {1, 2, 3, 8, 13}) {
+            Operand x(DType::kF32, n, 512), vnni(DType::kF32, n, 37), avx2(DType::kF32, n, 37);
+            for (int64_t r = 0; r < n; ++r) {
+                for (int64_t c = 0; c < 512; ++c) x.set(r, c, std::sin(static_cast<double>(r * 131 + c * c)));
+            }
+            Machine m(Phase::kDecode, 2, kLimits);
+            m->matmul(vnni.tensor(), x.tensor(), matrix(rows, as));
+            m.stream->synchronize();
+            limit_byte_dots(ByteDots::kAvx2);
+            m->matmul(avx2.tensor(), x.tensor(), matrix(rows, as));
+            m.stream->synchronize();
+            limit_byte_dots(ByteDots::kVnni);
+            for (int64_t r = 0; r < n; ++r) {
+                for (int64_t i = 0; i < 37; ++i) ASSERT_EQ(vnni.get(r, i), avx2.get(r, i)) << n << " " << r << " " << i;
             }
         }
     }

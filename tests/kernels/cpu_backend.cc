@@ -1,6 +1,7 @@
 #include <hwy/targets.h>
 
 #include "kernels/cpu/bf16_dots.h"
+#include "kernels/cpu/byte_dots.h"
 #include "tests/kernels/harness.h"
 #include "tests/support/sanitized.h"
 
@@ -19,6 +20,7 @@ void on_every_target(const std::function<void()>& body) {
         if ((hwy::SupportedTargets() & target) == 0) continue;
         SCOPED_TRACE(hwy::TargetName(target));
         hwy::SetSupportedTargetsForTest(target);
+        limit_byte_dots(target == HWY_AVX3 ? ByteDots::kVnni : target == HWY_AVX2 ? ByteDots::kAvx2 : ByteDots::kNone);
         body();
         if (bf16_dots()) {
             SCOPED_TRACE("without bf16 dot products");
@@ -27,6 +29,7 @@ void on_every_target(const std::function<void()>& body) {
             allow_bf16_dots(true);
         }
         hwy::SetSupportedTargetsForTest(0);
+        limit_byte_dots(ByteDots::kVnni);
         if (kThreadSanitized) return;  // threads share the work in the same way on every target
     }
 }

@@ -21,14 +21,18 @@ TEST(WeightType, IsTheCheckpointsForPlainTypes) {
 TEST(WeightType, OfQuantisedTypesAreTheirBlocks) {
     const auto source = open("gguf/q4_1.gguf");
     const std::string embedding = "model.embed_tokens.weight";
-    for (const auto& [bytes, pairs] : {std::pair{false, false}, {false, true}, {true, true}}) {
-        allow_byte_dots(bytes);
-        allow_bf16_dots(pairs);  // the third time, the CPU decides both
+    for (const auto& [most, pairs] : {std::pair{ByteDots::kNone, false},
+                                      {ByteDots::kNone, true},
+                                      {ByteDots::kAvx2, true},
+                                      {ByteDots::kVnni, true}}) {
+        limit_byte_dots(most);
+        allow_bf16_dots(pairs);  // the last time, the CPU decides both
         const WeightType chosen = choose_weight_type(*source, {}, {}, "cpu");
-        const std::string_view as = byte_dots() ? "q16" : bf16_dots() ? "bf16" : "f32";
+        const bool bytes = byte_dots() != ByteDots::kNone;
+        const std::string_view as = bytes ? "q16" : bf16_dots() ? "bf16" : "f32";
         EXPECT_EQ(name_of(chosen.format.activations()), as);
         EXPECT_EQ(chosen.format.type_of(embedding), StoredType::kQ4_1);
-        EXPECT_EQ(chosen.format.interleaved(StoredType::kQ4_1), byte_dots());
+        EXPECT_EQ(chosen.format.interleaved(StoredType::kQ4_1), bytes);
         EXPECT_EQ(chosen.name, fmt::format("Q4_1 blocks ({} products)", as));
     }
     for (const ActivationType as : kActivationTypes) {

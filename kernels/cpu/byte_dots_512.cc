@@ -1,0 +1,36 @@
+// Products of interleaved weights for CPUs with AVX-512 VNNI.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include <hwy/highway.h>
+
+#include "kernels/cpu/byte_dots.h"
+#include "kernels/interleaved.h"
+#include "runtime/error.h"
+
+#if HWY_ARCH_X86_64
+#include <immintrin.h>
+
+namespace trireme {
+
+HWY_PUSH_ATTRIBUTES("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")
+
+namespace {
+
+#include "kernels/cpu/byte_lanes_512-inl.h"
+#include "kernels/cpu/byte_tiles-inl.h"
+
+}  // namespace
+
+HWY_POP_ATTRIBUTES
+
+const ByteProducts& byte_products_512() {
+    static constexpr ByteProducts products = {pack_row, multiply_any};
+    return products;
+}
+
+}  // namespace trireme
+#endif
