@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <string_view>
 
 #include "runtime/dtype.h"
@@ -90,6 +91,14 @@ constexpr std::string_view name_of(StoredType t) {
                                           "MXFP4", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS", "INT4", "FP8"};
     static_assert(std::size(names) == kStoredTypes);
     return names[index(t)];
+}
+
+/// The type with this name, if there is one.
+constexpr std::optional<StoredType> stored_type_named(std::string_view name) {
+    for (size_t i = 0; i < kStoredTypes; ++i) {
+        if (name_of(static_cast<StoredType>(i)) == name) return static_cast<StoredType>(i);
+    }
+    return {};
 }
 
 constexpr bool is_quantised(StoredType t) {

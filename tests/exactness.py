@@ -4,6 +4,7 @@ chip, draft lengths and KV types. The models are the small ones trained on the K
 
   exactness.py TRIREME                       every combination: about 10^5 tokens, a quarter of an hour on 2 cores
   exactness.py TRIREME --every 20            every twentieth combination
+  exactness.py TRIREME --quantise Q4_K_M     with a target of this type, and a draft model of Q8_0
   exactness.py TRIREME --model M --draft D   5,000 tokens of this model
 
 For each combination, `trireme bench` continues three of 24 texts. The last line has the number of compared tokens.
@@ -62,8 +63,18 @@ def jsonl(folder, pieces):
     return path
 
 
+def quantised(args, folder, name, to):
+    """A small model as it is or, with --quantise, as a GGUF file with blocks."""
+    model = f"{ROOT}/tests/data/models/{name}"
+    if not args.quantise:
+        return model
+    out = os.path.join(folder, f"{name}.gguf")
+    subprocess.run([args.trireme, "convert", "-m", model, "-o", out, "--quantise", to, "-q"], check=True)
+    return out
+
+
 def small_models(args, folder):
-    models = f"{ROOT}/tests/data/models"
+    target, draft = (quantised(args, folder, *model) for model in (("kjv-target", args.quantise), ("kjv-draft", "Q8_0")))
     all_texts = texts()
     combinations = list(itertools.product(RANKS, ON_CHIP, GAMMAS, TYPES))
     for number, (ranks, on_chip, gamma, kv_type) in list(enumerate(combinations))[args.first::args.every]:
@@ -71,7 +82,7 @@ def small_models(args, folder):
         path = jsonl(folder, draw.sample(all_texts, TEXTS_EACH))
         inner, reselect = draw.choice(GAMMAS), draw.choice(RESELECT)
         command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)] if ranks > 1 else []
-        command += [args.trireme, "bench", "-m", f"{models}/kjv-target", "-md", f"{models}/kjv-draft", "--data", path,
+        command += [args.trireme, "bench", "-m", target, "-md", draft, "--data", path,
                     "--prefill", str(PREFILL), "-n", str(TOKENS), "-r", "1", "--temp", "0", "-o", "jsonl", "--no-progress",
                     "--modes", ",".join(("none",) + CHAINS), "--gamma", gamma, "--gamma-inner", inner,
                     "--kv-on-chip", on_chip, "--kv-cache-dtype", kv_type, "--budget", draw.choice(("32", "128", "1024")), "--draft-window", draw.choice(("128", "256")),
@@ -94,6 +105,7 @@ def main():
     parser.add_argument("trireme")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="run every N-th combination")
     parser.add_argument("--first", type=int, default=0, metavar="I", help="beginning with combination I")
+    parser.add_argument("--quantise", metavar="TYPE", help="type of the target's weights")
     parser.add_argument("--model")
     parser.add_argument("--draft")
     args = parser.parse_args()

@@ -165,6 +165,8 @@ item_11() {
     echo "two levels, 10^7 draws, and the released rule: $(tail -n 1 "$logs/full-law.log")"
     (( status == 0 )) || return
     tests/exactness.py "$program" || return
+    tests/exactness.py "$program" --quantise Q4_K_M || return
+    tests/exactness.py "$program" --quantise Q8_0 || return
     tests/exactness.py "$program" --model "$TRIREME_DEMO_MODEL" --draft configs/models/smol-draft || return
     tests/needle.py "$program" "$TRIREME_DEMO_MODEL" || return
     mutants speculation speculation_mutants || return

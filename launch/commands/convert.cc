@@ -5,11 +5,29 @@
 #include "launch/run/outcome.h"
 #include "launch/run/signals.h"
 #include "model/checkpoint/model_folder.h"
+#include "model/checkpoint/model_gguf.h"
 #include "model/checkpoint/model_store.h"
+#include "model/files/limits.h"
+#include "model/tokenizer/gguf_export.h"
 #include "runtime/error.h"
 #include "runtime/log.h"
 
 namespace trireme {
+namespace {
+
+/// The tokenizer's entries for a GGUF file; none if the model has none, or if it came from a GGUF file, whose own
+/// metadata is copied.
+GgufEntries tokenizer_of(const Conversion& model, const std::string& path) {
+    const TextOf text_of = [&](const char* name, uint64_t most) { return model.file(name, most); };
+    if (model.from_gguf()) return {};
+    if (!text_of("tokenizer.json", limits::kTokenizerBytes) && !text_of("tokenizer.model", limits::kTokenizerBytes)) {
+        log::warn("{}: has no tokenizer, so the GGUF file gets none; name one to use it", path);
+        return {};
+    }
+    return tokenizer_entries(export_tokenizer(*load_tokenizer(path), text_of, model.config().vocab, path), text_of);
+}
+
+}  // namespace
 
 void run_convert(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
@@ -23,12 +41,21 @@ void run_convert(const Start& start, const RankGroup& rank_group) {
                 throw Stopped{128 + number};
             }
         };
-        const Conversion model(o.model, {.layer_map = o.layer_map, .average = o.average, .dtype = o.dtype});
-        const bool store = std::filesystem::path(o.output_path).extension() == ".h5";
+        const std::string form = std::filesystem::path(o.output_path).extension();
+        const bool store = form == ".h5", gguf = form == ".gguf";
         require(store || o.ranks == 0, Exit::kUsage,
-                "--ranks {}: says how a .h5 file is laid out, and {} becomes a folder; want -o NAME.h5", o.ranks,
-                o.output_path);
-        if (store) {
+                "--ranks {}: says how a .h5 file is laid out, and {} becomes {}; want -o NAME.h5", o.ranks,
+                o.output_path, gguf ? "a GGUF file" : "a folder");
+        require(store || gguf || o.quantise == nullptr, Exit::kUsage,
+                "--quantise {}: {} becomes a folder, which has no blocks; want -o NAME.gguf or NAME.h5",
+                o.quantise == nullptr ? "" : o.quantise->name, o.output_path);
+        require(o.quantise == nullptr || !o.dtype, Exit::kUsage,
+                "--quantise and --dtype both say the type of the written matrices; want one of them");
+        const Conversion model(
+            o.model, {.layer_map = o.layer_map, .average = o.average, .dtype = o.dtype, .quantise = o.quantise});
+        if (gguf) {
+            write_model_gguf(model, o.output_path, o.old_outputs(), tokenizer_of(model, o.model), proceed);
+        } else if (store) {
             write_model_store(model, o.output_path, o.old_outputs(), static_cast<int>(std::max<int64_t>(1, o.ranks)),
                               proceed);
         } else {

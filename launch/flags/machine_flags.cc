@@ -39,6 +39,13 @@ std::string show_level(const O& o) {
     return names[index(o.log_level)];
 }
 
+void set_quantise(O& o, const S& s) {
+    o.quantise = file_type_named(s.word());
+    std::string known;
+    for (const FileType& type : file_types()) known += fmt::format("{}{}", known.empty() ? "" : ", ", type.name);
+    require(o.quantise != nullptr, Exit::kConfig, "{} '{}': want one of {}", s.where, s.text, known);
+}
+
 }  // namespace
 
 FlagGroup precision_flags() {
@@ -50,19 +57,28 @@ FlagGroup precision_flags() {
              kShaped | kConvert,
              "auto|f32|f16|bf16",
              "type of the weights in memory, or that convert writes; auto: the checkpoint's; quantised "
-             "weights keep their blocks; convert: f16",
+             "weights keep their blocks; convert to a folder: f16",
              [](O& o, const S& s) {
                  const size_t i = s.one_of({"auto", "f16", "bf16", "f32"});
                  o.dtype = i == 0 ? std::nullopt : std::optional<DType>(kTypes[i - 1]);
              },
              [](const O& o) { return std::string(o.dtype ? name_of(*o.dtype) : "auto"); }},
+            {"quantise",
+             {"--quantise", "--quantize"},
+             kConvert,
+             "TYPE",
+             "write matrices as blocks, with the names and choices of llama-quantize: Q8_0, Q6_K, Q5_K_M, Q4_K_M, "
+             "Q4_0, ...; for -o NAME.gguf and NAME.h5",
+             set_quantise,
+             [](const O& o) { return std::string(o.quantise == nullptr ? "" : o.quantise->name); },
+             "the checkpoint's types"},
             {"activations",
              {"--activations"},
              kShaped,
              "auto|q16|q8|bf16|f16|f32",
              "quantised weights: type of the activations in products; f32: exact; q16, q8: whole numbers of 16 "
-             "or 8 bits with a scale for 32, on CPUs with AVX-512 VNNI; auto: f16 on GPUs; on CPUs q16, else bf16 with "
-             "AVX-512 BF16, else f32",
+             "or 8 bits with a scale for 32, on CPUs with AVX2; auto: f16 on GPUs, the fastest of q16, bf16 and f32 on "
+             "CPUs",
              [](O& o, const S& s) {
                  const size_t i = s.one_of({"auto", "f32", "f16", "bf16", "q16", "q8"});
                  o.activations = i == 0 ? std::nullopt : std::optional(kActivationTypes[i - 1]);

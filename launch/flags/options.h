@@ -10,6 +10,7 @@
 #include "decode/gamma_controller.h"
 #include "decode/sampling.h"
 #include "launch/flags/chain_spec.h"
+#include "model/checkpoint/file_type.h"
 #include "model/passes.h"
 #include "offload/evicting/eviction_shape.h"
 #include "offload/plan/plan.h"
@@ -147,10 +148,11 @@ struct Options {
     bool require_exact = false;  // bench fails unless every mode has the tokens of mode none
 
     std::string input,
-        output_path;       // batch: requests and results; convert: the new folder or file
-    std::string tokens;    // convert: texts to tokenise; empty: a model is converted
-    DataChoice choice;     // among the texts of --data or --input
-    bool average = false;  // convert: an owner layer gets the mean of its readers' keys and values
+        output_path;                     // batch: requests and results; convert: the new folder or file
+    std::string tokens;                  // convert: texts to tokenise; empty: a model is converted
+    DataChoice choice;                   // among the texts of --data or --input
+    const FileType* quantise = nullptr;  // convert: types of blocks for matrices; null: none
+    bool average = false;                // convert: an owner layer gets the mean of its readers' keys and values
     struct Scoring {
         int64_t window = 0, stride = 0;  // tokens; 0: not set
         bool llama_rule = false;         // llama-perplexity's chunks instead of Hugging Face's windows

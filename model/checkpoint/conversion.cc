@@ -10,8 +10,10 @@
 #include "model/files/gguf_file.h"
 #include "model/files/gguf_parts.h"
 #include "model/files/limits.h"
+#include "model/files/quantise.h"
 #include "model/files/tensor_values.h"
 #include "runtime/error.h"
+#include "runtime/for_all.h"
 
 namespace trireme {
 namespace {
@@ -20,10 +22,6 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kPieceElements = int64_t{1} << 20;
 constexpr const char* kConfigFile = "config.json";
-
-DType plain(StoredType type) {
-    return is_quantised(type) ? DType::kF16 : plain_dtype(type);
-}
 
 const char* torch_name(DType type) {
     return type == DType::kF32 ? "float32" : type == DType::kF16 ? "float16" : "bfloat16";
@@ -133,18 +131,26 @@ std::optional<std::string> text_of(const fs::path& model, const char* name, uint
 
 Conversion::Conversion(const fs::path& from, ConversionWish wish)
     : from_(from), wish_(std::move(wish)), source_(open_model(from)), config_(source_->config()) {
+    for (const TensorInfo& t : source_->tensors()) {
+        require(wish_.quantise == nullptr || !is_quantised(t.type), Exit::kUsage,
+                "--quantise {}: {} has {} in {}; quantised weights are not quantised again, want a model with f32, f16 "
+                "or bf16 weights",
+                wish_.quantise->name, from.string(), t.name, name_of(t.type));
+    }
     if (!wish_.layer_map.empty()) set_layer_map(config_, wish_.layer_map, "the layer map");
     for (const ExpectedTensor& t : expected_tensors(config_)) {
         Tensor tensor = {.name = t.name,
                          .shape = t.shape,
                          .parts = parts_of(t.name, config_.layer_map, wish_.average),
-                         .stored = DType::kF16};
+                         .source = StoredType::kF16,
+                         .written = StoredType::kF16};
         for (const std::string& part : tensor.parts) {
             require(std::ranges::find(source_->tensors(), part, &TensorInfo::name) != source_->tensors().end(),
                     Exit::kData, "{}: the model has no tensor {}, which the map requires; want an ordinary checkpoint",
                     t.name, part);
         }
-        tensor.stored = plain(source_->info(tensor.parts.front()).type);
+        tensor.source = source_->info(tensor.parts.front()).type;
+        tensor.written = written(tensor);
         tensors_.push_back(std::move(tensor));
     }
 }
@@ -155,10 +161,18 @@ std::string Conversion::config_json() const {
     return with_map(json, config_, source_->config().layer_map, main_type()).dump(2) + "\n";
 }
 
+std::optional<std::string> Conversion::file(const char* name, uint64_t most) const {
+    return text_of(from_, name, most);
+}
+
+bool Conversion::from_gguf() const {
+    return !find_gguf(from_).empty() || (is_store_file(from_) && file(kStoredGguf, limits::kTokenizerBytes));
+}
+
 std::vector<ModelFile> Conversion::files() const {
     std::vector<ModelFile> all;
     const auto add = [&](const char* name) {
-        std::optional<std::string> text = text_of(from_, name, limits::kTokenizerBytes);
+        std::optional<std::string> text = file(name, limits::kTokenizerBytes);
         if (text) all.push_back({name, *std::move(text)});
     };
     for (const char* name : kCopiedFiles) add(name);
@@ -185,20 +199,57 @@ void Conversion::mean(const Tensor& tensor, int64_t row, int64_t col0, const Hos
                    index);
 }
 
-void Conversion::for_pieces(const Tensor& tensor, int64_t col0, int64_t cols, DType type,
-                            const std::function<void(std::span<const std::byte>)>& body) const {
-    const int64_t rows = tensor.shape[0], some = std::max<int64_t>(1, kPieceElements / cols);
-    std::vector<std::byte> bytes(static_cast<size_t>(std::min(rows, some) * cols) * size_of(type));
+void Conversion::values(const Tensor& tensor, int64_t row, int64_t col0, const HostTensor& out) const {
+    if (tensor.parts.size() == 1) {
+        source_->read(tensor.parts.front(), row, col0, out);
+    } else {
+        mean(tensor, row, col0, out);
+    }
+}
+
+void Conversion::blocks(const Tensor& tensor, int64_t row, int64_t rows, int64_t col0, int64_t cols, StoredType type,
+                        std::span<std::byte> out) const {
+    if (tensor.parts.size() == 1 && tensor.source == type) {
+        return source_->read_blocks(tensor.parts.front(), row, rows, col0, out);
+    }
+    const size_t row_bytes = out.size() / static_cast<size_t>(rows);
+    std::vector<float> plain(static_cast<size_t>(rows * cols));
+    values(tensor, row, col0, HostTensor(plain.data(), DType::kF32, {rows, cols}));
+    constexpr size_t kMostThreads = 256;
+    for_all(static_cast<size_t>(rows), kMostThreads, [&](size_t r) {
+        const float* const of_row = plain.data() + r * static_cast<size_t>(cols);
+        require(quantise(type, of_row, cols, out.data() + r * row_bytes), Exit::kConfig,
+                "{}: tensor '{}': values of row {} are too large for {}, whose scales are f16; want --dtype bf16 or "
+                "f32",
+                from_.string(), tensor.name, row + static_cast<int64_t>(r), name_of(type));
+    });
+}
+
+void Conversion::for_pieces(const Tensor& tensor, int64_t col0, int64_t cols, StoredType type,
+                            const std::function<void(std::span<std::byte>)>& body, int64_t together) const {
+    const BlockLayout layout = layout_of(type);
+    const int64_t rows = tensor.shape[0], fit = std::max<int64_t>(1, kPieceElements / cols);
+    const int64_t some = (fit + together - 1) / together * together;
+    const size_t row_bytes = static_cast<size_t>(cols / layout.elements) * layout.bytes;
+    std::vector<std::byte> bytes(static_cast<size_t>(std::min(rows, some)) * row_bytes);
     for (int64_t r = 0; r < rows; r += some) {
         const int64_t n = std::min(some, rows - r);
-        const HostTensor out(bytes.data(), type, tensor.shape.rank() == 1 ? Shape{n} : Shape{n, cols});
-        if (tensor.parts.size() == 1) {
-            source_->read(tensor.parts.front(), r, col0, out);
+        const std::span<std::byte> piece = std::span(bytes).first(static_cast<size_t>(n) * row_bytes);
+        if (is_quantised(type)) {
+            blocks(tensor, r, n, col0, cols, type, piece);
         } else {
-            mean(tensor, r, col0, out);
+            values(tensor, r, col0,
+                   HostTensor(piece.data(), plain_dtype(type), tensor.shape.rank() == 1 ? Shape{n} : Shape{n, cols}));
         }
-        body(std::span<const std::byte>(bytes).first(out.bytes()));
+        body(piece);
     }
+}
+
+StoredType Conversion::written(const Tensor& tensor) const {
+    if (tensor.shape.rank() == 1) return is_quantised(tensor.source) ? StoredType::kF16 : tensor.source;
+    if (wish_.quantise != nullptr) return type_in(*wish_.quantise, config_, tensor.name, tensor.shape[1]);
+    if (wish_.dtype) return stored_as(*wish_.dtype);
+    return is_quantised(tensor.source) && tensor.parts.size() > 1 ? StoredType::kF16 : tensor.source;
 }
 
 }  // namespace trireme

@@ -44,10 +44,11 @@ void write_tensors(const Conversion& model, const fs::path& path, const std::fun
     file.write(&length, sizeof length);
     file.write(text.data(), text.size());
     for (const Conversion::Tensor& t : model.tensors()) {
-        model.for_pieces(t, 0, t.shape.rank() == 1 ? 1 : t.shape[1], type, [&](std::span<const std::byte> bytes) {
-            proceed();
-            file.write(bytes.data(), bytes.size());
-        });
+        model.for_pieces(t, 0, t.shape.rank() == 1 ? 1 : t.shape[1], stored_as(type),
+                         [&](std::span<const std::byte> bytes) {
+                             proceed();
+                             file.write(bytes.data(), bytes.size());
+                         });
     }
     file.finish();
 }

@@ -17,7 +17,8 @@ struct Columns {
     int64_t begin, n;
 };
 
-/// Returns the columns of each rank that has some, if ranks divide the matrix by columns; else all columns as one.
+/// Returns the columns of each rank that has some, if ranks divide the matrix by columns; else all columns as one. They
+/// begin and end with blocks: a rank whose first column is inside a block also reads the last block before its own.
 std::vector<Columns> columns_of(const Conversion::Tensor& tensor, const LlamaConfig& c, int ranks) {
     const bool heads = tensor.name.ends_with(".self_attn.o_proj.weight");
     if (ranks == 1 || !(heads || tensor.name.ends_with(".mlp.down_proj.weight"))) {
@@ -26,9 +27,12 @@ std::vector<Columns> columns_of(const Conversion::Tensor& tensor, const LlamaCon
     std::vector<Columns> all;
     for (int r = 0; r < ranks; ++r) {
         const Shard s = make_shard(c, r, ranks);
-        const Columns of_rank =
-            heads ? Columns{s.head_begin * c.head_dim, s.n_heads * c.head_dim} : Columns{s.ffn_begin, s.ffn_dim};
-        if (of_rank.n > 0) all.push_back(of_rank);
+        const int64_t begin = heads ? s.head_begin * c.head_dim : s.ffn_begin;
+        const int64_t end = begin + (heads ? s.n_heads * c.head_dim : s.ffn_dim);
+        const int64_t block = layout_of(tensor.written).elements,
+                      first = all.empty() ? 0 : all.back().begin + all.back().n;
+        const int64_t past = end == tensor.shape[1] ? end : end / block * block;
+        if (past > first) all.push_back({first, past - first});
     }
     return all;
 }
@@ -42,18 +46,21 @@ void write_model_store(const Conversion& model, const std::filesystem::path& to,
     struct StoredPart {
         const Conversion::Tensor* tensor;
         Columns columns;
-        DType type;
     };
     std::vector<StoredPart> parts;
     std::vector<StoreSet> sets;
+    Json types = Json::object();
     for (const Conversion::Tensor& t : model.tensors()) {
-        const bool vector = t.shape.rank() == 1;
-        const DType type = vector ? t.stored : model.wished_type().value_or(t.stored);
+        const bool vector = t.shape.rank() == 1, blocks = is_quantised(t.written);
+        const BlockLayout layout = layout_of(t.written);
+        const DType type = blocks ? DType::kU8 : plain_dtype(t.written);
+        if (blocks) types[t.name] = name_of(t.written);
         const std::vector<Columns> columns = columns_of(t, c, ranks);
         for (size_t i = 0; i < columns.size(); ++i) {
-            parts.push_back({&t, columns[i], type});
+            parts.push_back({&t, columns[i]});
+            const int64_t cols = columns[i].n / layout.elements * (blocks ? static_cast<int64_t>(layout.bytes) : 1);
             const std::string name = columns.size() == 1 ? t.name : fmt::format("{}/{}", t.name, i);
-            sets.push_back({name, type, vector ? std::vector{t.shape[0]} : std::vector{t.shape[0], columns[i].n}});
+            sets.push_back({name, type, vector ? std::vector{t.shape[0]} : std::vector{t.shape[0], cols}});
         }
     }
     std::vector<ModelFile> files = model.files();
@@ -68,13 +75,14 @@ void write_model_store(const Conversion& model, const std::filesystem::path& to,
     for (const StoreSet& set : sets) bytes += set.bytes();
     log::info("writing {} tensors, {:.1f} MB", model.tensors().size(), static_cast<double>(bytes) / 1e6);
 
-    StoreWriter writer(to, old, kStoredModel, sets, Json{{"ranks", ranks}}.dump());
+    StoreWriter writer(to, old, kStoredModel, sets, Json{{"ranks", ranks}, {kStoredBlocks, types}}.dump());
     size_t at = 0;
     for (const StoredPart& p : parts) {
-        model.for_pieces(*p.tensor, p.columns.begin, p.columns.n, p.type, [&](std::span<const std::byte> some) {
-            proceed();
-            writer.append(at, some);
-        });
+        model.for_pieces(*p.tensor, p.columns.begin, p.columns.n, p.tensor->written,
+                         [&](std::span<const std::byte> some) {
+                             proceed();
+                             writer.append(at, some);
+                         });
         ++at;
     }
     for (const ModelFile& f : files) writer.append(at++, std::as_bytes(std::span(f.bytes)));

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSingle = "model.safetensors";
-constexpr const char *kEmbedding = "model.embed_tokens.weight", *kHead = "lm_head.weight";
+constexpr const char *kEmbedTokens = "model.embed_tokens.weight", *kLmHead = "lm_head.weight";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
 struct ShardFile {
@@ -43,7 +43,7 @@ Json read_json(const fs::path& folder, const std::string& file, uint64_t limit) 
 
 /// Whether a tensor that is not needed may be ignored. Exporters leave rotary buffers in.
 bool is_harmless(const std::string& name, const LlamaConfig& config) {
-    return name.ends_with("rotary_emb.inv_freq") || (config.tied_embeddings && name == kHead) ||
+    return name.ends_with("rotary_emb.inv_freq") || (config.tied_embeddings && name == kLmHead) ||
            (!name.starts_with("model.") && !name.starts_with("lm_head."));
 }
 
@@ -107,20 +107,20 @@ class SafetensorsModel final : public FileModel {
     /// As in transformers 5, embeddings are not tied, whatever config.json says, if there is a head with other values.
     void take_head() {
         if (!config_.tied_embeddings) return;
-        const auto head = found_.find(kHead), embedding = found_.find(kEmbedding);
+        const auto head = found_.find(kLmHead), embedding = found_.find(kEmbedTokens);
         if (head == found_.end() || embedding == found_.end()) return;
         try {
-            const std::optional<StoredMatrix> a = matrix(kHead, head->second),
-                                              b = matrix(kEmbedding, embedding->second);
+            const std::optional<StoredMatrix> a = matrix(kLmHead, head->second),
+                                              b = matrix(kEmbedTokens, embedding->second);
             if (!a || !b || a->rows != b->rows || a->cols != b->cols || same_values(*a, *b)) return;
         } catch (const Error& e) {
-            log::warn("{} cannot be read, the embedding is used in its place, as 'tie_word_embeddings' says: {}", kHead,
-                      e.what());
+            log::warn("{} cannot be read, the embedding is used in its place, as 'tie_word_embeddings' says: {}",
+                      kLmHead, e.what());
             return;
         }
         config_.tied_embeddings = false;
         log::warn("{}: 'tie_word_embeddings' is true, but {} differs from {}; both are used, as they are stored",
-                  folder_.string(), kHead, kEmbedding);
+                  folder_.string(), kLmHead, kEmbedTokens);
     }
 
     /// Returns nothing if it is no matrix of weights.
@@ -145,8 +145,8 @@ class SafetensorsModel final : public FileModel {
         std::vector<float> x(static_cast<size_t>(kRows * a.cols)), y(x.size());
         for (int64_t row = 0; row < a.rows; row += kRows) {
             const Shape block = {std::min(kRows, a.rows - row), a.cols};
-            read_slice(a, kHead, row, 0, HostTensor(x.data(), DType::kF32, block));
-            read_slice(b, kEmbedding, row, 0, HostTensor(y.data(), DType::kF32, block));
+            read_slice(a, kLmHead, row, 0, HostTensor(x.data(), DType::kF32, block));
+            read_slice(b, kEmbedTokens, row, 0, HostTensor(y.data(), DType::kF32, block));
             if (x != y) return false;
         }
         return true;

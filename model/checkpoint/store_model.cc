@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "model/checkpoint/expected_tensors.h"
+#include "model/files/dequantise.h"
 #include "model/files/json.h"
 #include "model/files/limits.h"
 #include "model/files/shown.h"
@@ -18,21 +19,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<StoredType> stored_type(DType type) {
+std::optional<StoredType> plain_type(DType type) {
     if (type == DType::kF32) return StoredType::kF32;
     if (type == DType::kF16) return StoredType::kF16;
     if (type == DType::kBF16) return StoredType::kBF16;
     return {};
 }
 
-std::vector<uint64_t> dims_of(const StoreSet& set) {
-    return {set.shape.begin(), set.shape.end()};
-}
-
 class StoreModel final : public WeightSource {
   public:
     explicit StoreModel(std::unique_ptr<ByteSource> source) : store_(std::move(source), kStoredModel) {
         read_config();
+        read_block_types();
         std::map<std::string_view, const StoreSet*> found;
         for (const StoreSet& set : store_.sets()) {
             if (!set.name.starts_with("files/") && set.name != kStoreAbout && set.name != kRopeFactors) {
@@ -75,36 +73,69 @@ class StoreModel final : public WeightSource {
         validate(config_, store_.name());
     }
 
+    /// Reads the types of the matrices in blocks.
+    void read_block_types() {
+        if (!store_.about().is_object() || !store_.about().contains(kStoredBlocks)) return;  // an older file
+        const Json& types = store_.about()[kStoredBlocks];
+        require(types.is_object(), Exit::kData, "{}: '{}' is {}, expected the types of tensors by name", store_.name(),
+                kStoredBlocks, shown(types.dump()));
+        for (const auto& [name, type] : types.items()) {
+            const auto known = type.is_string() ? stored_type_named(type.get<std::string>()) : std::nullopt;
+            require(known && is_quantised(*known), Exit::kData, "{}: tensor '{}' has blocks of type {}; not known here",
+                    store_.name(), shown(name), shown(type.dump()));
+            block_types_.emplace(name, *known);
+        }
+    }
+
+    /// The type of a tensor's data sets; nothing for a type that is no weights'.
+    std::optional<StoredType> type_of(const std::string& tensor, const StoreSet& set) const {
+        const auto blocks = block_types_.find(tensor);
+        if (blocks == block_types_.end()) return plain_type(set.type);
+        return set.type == DType::kU8 && set.shape.size() == 2 ? std::optional(blocks->second) : std::nullopt;
+    }
+    /// The extents of a set in elements. Bytes that are no whole blocks count as no elements.
+    static std::vector<uint64_t> dims_of(const StoreSet& set, std::optional<StoredType> type) {
+        std::vector<uint64_t> dims(set.shape.begin(), set.shape.end());
+        if (dims.size() == 2 && type && is_quantised(*type)) {
+            const BlockLayout layout = layout_of(*type);
+            dims[1] = dims[1] % layout.bytes == 0 ? dims[1] / layout.bytes * static_cast<uint64_t>(layout.elements) : 0;
+        }
+        return dims;
+    }
+
     void take(const ExpectedTensor& want, std::map<std::string_view, const StoreSet*>& found, TensorProblems& problems,
               NaturalType& natural) {
         std::vector<Columns> columns;
+        std::optional<StoredType> type;
         if (const auto whole = found.find(want.name); whole != found.end()) {
             const StoreSet& set = *whole->second;
             found.erase(whole);
-            if (!problems.compare(want, stored_type(set.type).has_value(), name_of(set.type), dims_of(set))) return;
+            type = type_of(want.name, set);
+            if (!problems.compare(want, type.has_value(), name_of(set.type), dims_of(set, type))) return;
             columns.push_back({&set, 0, want.shape.rank() == 1 ? 1 : want.shape[1]});
-        } else if (!take_columns(want, found, columns, problems)) {
+        } else if (!take_columns(want, found, columns, type, problems)) {
             return;
         }
-        const StoredType type = *stored_type(columns.front().set->type);
         stored_.push_back(std::move(columns));
-        add_tensor({want.name, type, want.shape});
-        natural.add(type, want.shape.elements());
+        add_tensor({want.name, *type, want.shape});
+        natural.add(*type, want.shape.elements());
     }
 
     bool take_columns(const ExpectedTensor& want, std::map<std::string_view, const StoreSet*>& found,
-                      std::vector<Columns>& columns, TensorProblems& problems) {
+                      std::vector<Columns>& columns, std::optional<StoredType>& type, TensorProblems& problems) {
         int64_t end = 0;
         bool fits = true;
         for (auto part = found.find(want.name + "/0"); part != found.end();
              part = found.find(fmt::format("{}/{}", want.name, columns.size()))) {
             const StoreSet& set = *part->second;
             found.erase(part);
-            columns.push_back({&set, end, set.shape.back()});
-            fits = fits && want.shape.rank() == 2 && set.shape.size() == 2 && set.shape[0] == want.shape[0] &&
-                   set.shape[1] > 0 && set.shape[1] <= want.shape[1] - end && stored_type(set.type).has_value() &&
-                   set.type == columns.front().set->type;
-            if (fits) end += set.shape[1];
+            if (columns.empty()) type = type_of(want.name, set);
+            const std::vector<uint64_t> dims = dims_of(set, type);
+            const auto cols = static_cast<int64_t>(dims.back());
+            columns.push_back({&set, end, cols});
+            fits = fits && want.shape.rank() == 2 && dims.size() == 2 && set.shape[0] == want.shape[0] && cols > 0 &&
+                   cols <= want.shape[1] - end && type.has_value() && set.type == columns.front().set->type;
+            if (fits) end += cols;
         }
         if (columns.empty()) {
             problems.add(want.name, fmt::format("{}", want.shape), "missing");
@@ -137,6 +168,42 @@ class StoreModel final : public WeightSource {
         }
     }
 
+    void do_read_blocks(size_t tensor, int64_t row0, int64_t rows, int64_t col0,
+                        std::span<std::byte> out) const override {
+        const TensorInfo& info = tensors_[tensor];
+        const BlockLayout layout = layout_of(info.type);
+        const size_t row_bytes = rows == 0 ? 0 : out.size() / static_cast<size_t>(rows);
+        const int64_t first = col0 / layout.elements * layout.elements;
+        const int64_t cols = static_cast<int64_t>(row_bytes / layout.bytes) * layout.elements;
+        check(
+            row0 >= 0 && row0 + rows <= info.shape[0] && first + cols <= info.shape[1] && row_bytes % layout.bytes == 0,
+            "tensor '{}' {}: {} bytes for blocks of rows [{}, {}) from column {}", info.name, info.shape, out.size(),
+            row0, row0 + rows, col0);
+        const auto bytes_of = [&](int64_t elements) {
+            return static_cast<size_t>(elements / layout.elements) * layout.bytes;
+        };
+        std::vector<std::byte> some;
+        for (const Columns& c : stored_[tensor]) {
+            const int64_t begin = std::max(first, c.begin), end = std::min(first + cols, c.begin + c.n);
+            if (begin >= end) continue;
+            if (begin == first && end == first + cols && c.n == cols) {
+                store_.read(*c.set, row0, rows, out);
+                break;
+            }
+            const size_t set_bytes = bytes_of(c.n);
+            some.resize(static_cast<size_t>(rows) * set_bytes);
+            store_.read(*c.set, row0, rows, some);
+            for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
+                std::memcpy(out.data() + r * row_bytes + bytes_of(begin - first),
+                            some.data() + r * set_bytes + bytes_of(begin - c.begin), bytes_of(end - begin));
+            }
+        }
+        for (int64_t r = 0; r < rows; ++r) {
+            check_finite_blocks({store_.name(), info.name}, info.type, out.data() + static_cast<size_t>(r) * row_bytes,
+                                cols, (row0 + r) * info.shape[1] + first);
+        }
+    }
+
     struct Range {
         int64_t begin, n;
     };
@@ -156,20 +223,24 @@ class StoreModel final : public WeightSource {
                     size_t stride) const {
         const TensorInfo& info = tensors_[tensor];
         const ValuesOf whose = {store_.name(), info.name};
-        const DType type = from.set->type;
+        const bool blocks = is_quantised(info.type);
+        const DType type = blocks ? DType::kF32 : plain_dtype(info.type);
         const int64_t width = info.shape.rank() == 1 ? 1 : info.shape[1];
         const bool whole = wanted.n == from.n,
                    together = whole && stride == static_cast<size_t>(wanted.n) * size_of(to);
         const auto bytes = static_cast<size_t>(static_cast<uint64_t>(n) * from.set->row_bytes());
-        if (together && type == to) {
+        if (together && type == to && !blocks) {
             store_.read(*from.set, row, n, std::span(out, bytes));
             return check_rows(whose, type, out, n, wanted, row, width);
         }
         std::vector<std::byte> rows(bytes);
         store_.read(*from.set, row, n, rows);
+        std::vector<float> decoded(blocks ? static_cast<size_t>(n * from.n) : 0);
+        if (blocks) dequantise(info.type, rows.data(), n * from.n, decoded.data());
+        const std::byte* const all = blocks ? std::as_bytes(std::span(decoded)).data() : rows.data();
         for (int64_t r = 0; r < n; ++r) {
             const std::byte* const values =
-                rows.data() + static_cast<size_t>(r * from.n + wanted.begin - from.begin) * size_of(type);
+                all + static_cast<size_t>(r * from.n + wanted.begin - from.begin) * size_of(type);
             const int64_t index = (row + r) * width + wanted.begin;
             check_finite(whose, type, values, wanted.n, index);
             convert_finite(whose, type, values, to, out + static_cast<size_t>(r) * stride, wanted.n, index);
@@ -187,7 +258,8 @@ class StoreModel final : public WeightSource {
     }
 
     StoreReader store_;
-    std::vector<std::vector<Columns>> stored_;  // in the order of tensors_
+    std::map<std::string, StoredType, std::less<>> block_types_;  // tensors in blocks
+    std::vector<std::vector<Columns>> stored_;                    // in the order of tensors_
 };
 
 }  // namespace

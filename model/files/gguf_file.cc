@@ -109,12 +109,12 @@ GgufValue read_value(GgufReader& r, const std::string& key) {
 }
 
 /// The numbers of tensor types in files; types without a StoredType are not read, only named.
-struct FileType {
+struct NumberedType {
     uint32_t id;
     std::string_view name;
     std::optional<StoredType> type = {};
 };
-constexpr FileType kFileTypes[] = {
+constexpr NumberedType kNumberedTypes[] = {
     {0, "F32", StoredType::kF32},
     {1, "F16", StoredType::kF16},
     {2, "Q4_0", StoredType::kQ4_0},
@@ -146,11 +146,16 @@ constexpr FileType kFileTypes[] = {
 
 void set_type(GgufTensor& t, uint32_t id) {
     t.type_name = fmt::format("type {}", id);
-    for (const FileType& f : kFileTypes) {
+    for (const NumberedType& f : kNumberedTypes) {
         if (f.id != id) continue;
         t.type = f.type;
         t.type_name = f.name;
     }
+}
+
+const NumberedType* numbered(StoredType type) {
+    const auto* const it = std::ranges::find(kNumberedTypes, std::optional(type), &NumberedType::type);
+    return it == std::end(kNumberedTypes) ? nullptr : it;
 }
 
 /// `offset` in the result still counts from the data section.
@@ -219,6 +224,15 @@ void place(std::vector<GgufTensor>& tensors, uint64_t header_end, uint64_t align
 
 }  // namespace
 
+bool in_gguf_files(StoredType type) {
+    return numbered(type) != nullptr;
+}
+
+uint32_t gguf_number(StoredType type) {
+    check(in_gguf_files(type), "GGUF has no type {}", name_of(type));
+    return numbered(type)->id;
+}
+
 GgufFile read_gguf(const ByteSource& source) {
     GgufReader r(source);
     require(source.size() >= 24 && r.value<uint32_t>() == 0x46554747u, Exit::kData,
@@ -233,14 +247,17 @@ GgufFile read_gguf(const ByteSource& source) {
     r.require_room(n_keys, 8 + 4 + 1, "the metadata");  // the length of a key, its type, a value
 
     std::map<std::string, GgufValue, std::less<>> values;
+    std::vector<GgufFile::Entry> entries;
     for (uint64_t i = 0; i < n_keys; ++i) {
+        const uint64_t begin = r.position();
         std::string key = r.string(limits::kNameBytes);
         require(!key.empty(), Exit::kData, "{}: an empty key at {}", source.name(), r.position());
         GgufValue value = read_value(r, key);
         const bool fresh = values.emplace(key, std::move(value)).second;
         require(fresh, Exit::kData, "{}: the key '{}' appears twice", source.name(), shown(key));
+        entries.push_back({std::move(key), begin, r.position()});
     }
-    GgufFile file{GgufMetadata(source.name(), std::move(values)), {}, r.position()};
+    GgufFile file{GgufMetadata(source.name(), std::move(values)), {}, std::move(entries), r.position()};
 
     r.require_room(n_tensors, 8 + 4 + 8 + 4 + 8, "the list of tensors");
     std::set<std::string_view> names;

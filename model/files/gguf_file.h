@@ -60,10 +60,21 @@ class GgufMetadata {
 };
 
 struct GgufFile {
+    /// Bytes [begin, end) of the file: a key, its type and its value.
+    struct Entry {
+        std::string key;
+        uint64_t begin, end;
+    };
     GgufMetadata metadata;
     std::vector<GgufTensor> tensors;
+    std::vector<Entry> entries;
     uint64_t metadata_end = 0;  // position in the file
 };
+
+/// The number of a tensor type in files. Errors: Exit::kInternal for INT4 and FP8, which GGUF does not have.
+uint32_t gguf_number(StoredType type);
+/// Whether GGUF has the type.
+bool in_gguf_files(StoredType type);
 
 /// Reads and checks the header. A number from the file is compared with the bytes left before anything is allocated by
 /// it. Tensors of supported types must be inside the file, aligned, without overlap or hole. Errors: Exit::kData, kIo.

@@ -70,11 +70,8 @@ class SliceReader {
         }
         for (int64_t r = 0; r < rows_; ++r) {
             const std::byte* run = out + static_cast<size_t>(r) * run_bytes();
-            if (finite_scales(m_.type, run, blocks_ * layout_.elements)) continue;
-            values_.resize(static_cast<size_t>(blocks_ * layout_.elements));
-            dequantise(m_.type, run, blocks_ * layout_.elements, values_.data());
-            scan(DType::kF32, values_.data(), blocks_ * layout_.elements,
-                 (row0_ + r) * m_.cols + first_block_ * layout_.elements);
+            check_finite_blocks(whose(), m_.type, run, blocks_ * layout_.elements,
+                                (row0_ + r) * m_.cols + first_block_ * layout_.elements);
         }
         m_.source->check_unchanged();
     }

@@ -1,8 +1,10 @@
 #include "model/files/tensor_values.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "model/files/convert.h"
+#include "model/files/dequantise.h"
 #include "model/files/shown.h"
 #include "runtime/error.h"
 
@@ -12,6 +14,13 @@ void check_finite(const ValuesOf& whose, DType type, const void* values, int64_t
     const int64_t bad = first_nonfinite(type, values, n);
     require(bad < 0, Exit::kData, "{}: tensor '{}' has a NaN or an infinity at element {}; the file is damaged",
             whose.file, shown(whose.tensor), index + std::max<int64_t>(bad, 0));
+}
+
+void check_finite_blocks(const ValuesOf& whose, StoredType type, const std::byte* blocks, int64_t n, int64_t index) {
+    if (finite_scales(type, blocks, n)) return;
+    std::vector<float> values(static_cast<size_t>(n));
+    dequantise(type, blocks, n, values.data());
+    check_finite(whose, DType::kF32, values.data(), n, index);
 }
 
 void convert_finite(const ValuesOf& whose, DType from, const void* in, DType to, void* out, int64_t n, int64_t index) {

@@ -32,14 +32,14 @@ constexpr std::string_view kQwen2Pattern =
 
 const std::array<PreRule, 8>& pre_rules() {
     static const std::array<PreRule, 8> rules = {{
-        {"default", {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2Pattern, R"(\p{N}+)", "[0-9][0-9][0-9]"}},
         {"gpt-2", {kGpt2Pattern}},
         {"smollm", {R"(\p{N})", kGpt2Pattern}},
+        {"qwen2", {kQwen2Pattern}},
+        {"deepseek-r1-qwen", {kQwen2Pattern}},
         {"llama-bpe", {kLlama3Pattern}, /*ignore_merges=*/true, /*add_bos=*/true},
         {"llama3", {kLlama3Pattern}, /*ignore_merges=*/true, /*add_bos=*/true},
         {"llama-v3", {kLlama3Pattern}, /*ignore_merges=*/true, /*add_bos=*/true},
-        {"qwen2", {kQwen2Pattern}},
-        {"deepseek-r1-qwen", {kQwen2Pattern}},
+        {"default", {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2Pattern, R"(\p{N}+)", "[0-9][0-9][0-9]"}},
     }};
     return rules;
 }
@@ -109,6 +109,7 @@ TokenTable table_of(const GgufTokenizer& gguf, bool add_bos) {
     table.bos = checked_id(gguf, "bos_token_id", gguf.bos);
     table.eos = checked_id(gguf, "eos_token_id", gguf.eos);
     if (checked_id(gguf, "eot_token_id", gguf.eot) >= 0) ends.push_back(gguf.eot);
+    if (checked_id(gguf, "eom_token_id", gguf.eom) >= 0) ends.push_back(gguf.eom);
     table.set_ends(ends, gguf.what);
     if (gguf.add_bos.value_or(add_bos) && table.bos >= 0) table.before = {table.bos};
     if (gguf.add_eos.value_or(false) && table.eos >= 0) table.after = {table.eos};
@@ -203,6 +204,15 @@ std::unique_ptr<Tokenizer> make_bpe(const GgufTokenizer& gguf) {
 }
 
 }  // namespace
+
+std::span<const std::string_view> known_pre_tokenizers() {
+    static const auto names = [] {
+        std::array<std::string_view, std::tuple_size_v<std::decay_t<decltype(pre_rules())>>> all;
+        std::ranges::transform(pre_rules(), all.begin(), &PreRule::name);
+        return all;
+    }();
+    return names;
+}
 
 std::unique_ptr<Tokenizer> make_tokenizer(const GgufTokenizer& gguf) {
     check_sizes(gguf);

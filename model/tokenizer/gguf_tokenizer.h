@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trireme {
@@ -26,6 +28,7 @@ struct GgufTokenizer {
     int64_t bos = -1;  // `bos_token_id`; -1: the key is missing
     int64_t eos = -1;  // `eos_token_id`
     int64_t eot = -1;  // `eot_token_id`: ends a conversation turn, and so a sequence
+    int64_t eom = -1;  // `eom_token_id`: ends a message, and so a sequence
     int64_t unk = -1;  // `unknown_token_id`: not used
 
     std::optional<bool> add_bos;                // `add_bos_token`; missing: true for "llama", otherwise `pre` decides
@@ -38,5 +41,8 @@ struct GgufTokenizer {
 /// Makes the tokenizer: an SpmTokenizer or a BpeTokenizer. bos, eos and eot outside the vocabulary are ignored. Errors:
 /// Exit::kData naming `what` and the first error (an unknown model or `pre`, a token that is there twice, ...).
 std::unique_ptr<Tokenizer> make_tokenizer(const GgufTokenizer& gguf);
+
+/// The names of `pre` that it knows.
+std::span<const std::string_view> known_pre_tokenizers();
 
 }  // namespace trireme

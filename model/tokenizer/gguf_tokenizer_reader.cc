@@ -38,6 +38,7 @@ GgufTokenizer gguf_tokenizer(const GgufMetadata& m) {
     t.bos = m.integer(key("bos_token_id")).value_or(-1);
     t.eos = m.integer(key("eos_token_id")).value_or(-1);
     t.eot = m.integer(key("eot_token_id")).value_or(-1);
+    t.eom = m.integer(key("eom_token_id")).value_or(-1);
     t.unk = m.integer(key("unknown_token_id")).value_or(-1);
     t.add_bos = m.boolean(key("add_bos_token"));
     t.add_eos = m.boolean(key("add_eos_token"));

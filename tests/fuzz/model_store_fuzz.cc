@@ -1,6 +1,7 @@
 // Models in stores (convert -o NAME.h5). All digests are right, so that only the content can be wrong. The first two
 // bytes are the length of the config.json that follows. Each byte after it selects how a tensor that this config
-// requires is stored, in order.
+// requires is stored, in order. If the length's highest bit is set, a text of one such length follows the config: what
+// the store says of itself ("about"), which has the types of blocks.
 
 #include <algorithm>
 #include <cstring>
@@ -32,8 +33,9 @@ std::vector<std::byte> bytes_of(std::string_view text) {
 }
 
 /// A store without HDF5's structures, which our readers do not use.
-std::vector<std::byte> store_of(std::vector<Content> contents) {
-    contents.push_back({{.name = kStoreAbout, .type = DType::kU8, .shape = {2}}, bytes_of("{}")});
+std::vector<std::byte> store_of(std::vector<Content> contents, std::string_view about) {
+    contents.push_back(
+        {{.name = kStoreAbout, .type = DType::kU8, .shape = {static_cast<int64_t>(about.size())}}, bytes_of(about)});
     StoreManifest m = {.kind = kStoredModel, .sets = {}, .offsets = {}};
     std::vector<std::byte> tail;
     std::vector<uint64_t> digests;
@@ -73,11 +75,12 @@ Content tensor(std::string name, DType type, std::vector<int64_t> shape, bool na
 
 /// Adds one tensor as `how` selects: whole, as blocks of columns, or wrong in some way.
 void add(std::vector<Content>& to, const ExpectedTensor& want, uint8_t how) {
-    constexpr DType types[] = {DType::kF16, DType::kBF16, DType::kF32, DType::kI32};
+    constexpr DType types[] = {DType::kF16, DType::kBF16, DType::kF32, DType::kU8};
     const DType type = types[how >> 3 & 3];
     const bool nan = (how & 0xE0) == 0xE0;
     std::vector<int64_t> shape = {want.shape[0]};
-    if (want.shape.rank() == 2) shape.push_back(want.shape[1]);
+    // Bytes are of Q4_0 blocks.
+    if (want.shape.rank() == 2) shape.push_back(type == DType::kU8 ? want.shape[1] / 32 * 18 : want.shape[1]);
     const int64_t last = shape.back();
     switch (how & 7) {
         case 1:  // missing
@@ -116,6 +119,11 @@ void read_all(const WeightSource& source) {
         const Shape some = vector ? Shape{n} : Shape{n, m};
         fuzz::run(
             [&] { source.read(t.name, rows - n, vector ? 0 : cols - m, HostTensor(out.data(), DType::kF16, some)); });
+        if (vector || !is_quantised(t.type)) continue;
+        const BlockLayout layout = layout_of(t.type);
+        const int64_t blocks = cols / layout.elements, last = (blocks + 1) / 2;
+        std::vector<std::byte> raw(static_cast<size_t>(n * last) * layout.bytes);
+        fuzz::run([&] { source.read_blocks(t.name, rows - n, n, (blocks - last) * layout.elements, raw); });
     }
 }
 
@@ -123,9 +131,19 @@ void read_all(const WeightSource& source) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 2) return 0;
-    const size_t length = std::min<size_t>(size_t{data[0]} | size_t{data[1]} << 8, size - 2);
-    const std::string_view config = fuzz::text_of(data + 2, length);
-    const std::span<const uint8_t> how(data + 2 + length, size - 2 - length);
+    std::span<const uint8_t> left(data, size);
+    const auto text = [&](bool& another) {
+        const size_t stated = left.size() < 2 ? 0 : size_t{left[0]} | size_t{left[1] & 0x7FU} << 8;
+        another = left.size() >= 2 && (left[1] & 0x80U) != 0;
+        left = left.subspan(std::min<size_t>(2, left.size()));
+        const std::string_view it = fuzz::text_of(left.data(), std::min(stated, left.size()));
+        left = left.subspan(it.size());
+        return it;
+    };
+    bool has_about = false, ignored = false;
+    const std::string_view config = text(has_about), about = has_about ? text(ignored) : "{}";
+    const std::span<const uint8_t> how = left;
+    const size_t length = config.size();
     std::vector<Content> contents = {
         {{.name = "files/config.json", .type = DType::kU8, .shape = {static_cast<int64_t>(length)}}, bytes_of(config)}};
     bool small = true;
@@ -141,6 +159,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         for (size_t i = 0; small && i < all.size(); ++i) add(contents, all[i], i < how.size() ? how[i] : 0);
     });
     if (!small) return 0;
-    const std::vector<std::byte> file = store_of(std::move(contents));
+    const std::vector<std::byte> file = store_of(std::move(contents), about);
     return fuzz::run([&] { read_all(*open_store_model(memory_source("fuzz", file))); });
 }

@@ -32,6 +32,7 @@ const std::map<std::string, std::string> kExamples = {
     {"parallel", "3"},
     {"layer-map", "0_0_2_2"},
     {"average", "on"},
+    {"quantise", "Q4_K_M"},
     {"passes", "exact"},
     {"passes-tolerance", "0.5"},
     {"num-samples", "3"},

@@ -1,6 +1,6 @@
 """Makes everything under tests/data again, in order of dependency: python tests/reference/make_all.py [part ...]
 
-Parts: tiny, blocks, gguf, packed, families, tokenizers, kjv, smollm2, variants, scoring. All of them together take some minutes, and a
+Parts: tiny, blocks, quantised, gguf, packed, families, tokenizers, kjv, smollm2, variants, scoring. All of them together take some minutes, and a
 network connection to fetch the demo model. The inputs (texts, kjv models) are in the tree; inputs.py has their origin.
 """
 
@@ -11,6 +11,7 @@ import gguf_blocks
 import gguf_models
 import kjv
 import packed_models
+import quantised_files
 import scoring
 import smollm2
 import tiny_models
@@ -22,6 +23,7 @@ import variants
 PARTS = {
     "tiny": [tiny_models],
     "blocks": [gguf_blocks],
+    "quantised": [quantised_files],
     "gguf": [gguf_models],
     "packed": [packed_models],
     "families": [families],

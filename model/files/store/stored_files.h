@@ -13,7 +13,7 @@
 namespace trireme {
 
 inline constexpr const char *kStoredModel = "set of weights", *kStoredGguf = "metadata.gguf",
-                            *kRopeFactors = "rope.factors";
+                            *kRopeFactors = "rope.factors", *kStoredBlocks = "blocks";
 
 /// Whether the path is a store of any kind; false if it is no regular file. Errors: as open_file and its reads.
 bool is_store_file(const std::filesystem::path& path);

@@ -113,6 +113,122 @@ TEST(ModelStore, HasTheWeightsOfTheFolder) {
     }
 }
 
+/// Checks that all rows of every matrix, and of some columns, have the blocks of the other model.
+void expect_same_blocks(const WeightSource& a, const WeightSource& b) {
+    int matrices = 0;
+    for (const TensorInfo& t : b.tensors()) {
+        if (!is_quantised(t.type)) continue;
+        SCOPED_TRACE(t.name);
+        ASSERT_EQ(a.info(t.name).type, t.type);
+        const BlockLayout layout = layout_of(t.type);
+        const int64_t rows = t.shape[0], blocks = t.shape[1] / layout.elements;
+        for (const auto& [row, n, first, past] :
+             {std::tuple{int64_t{0}, rows, int64_t{0}, blocks}, std::tuple{rows / 3, rows / 2, blocks / 3, blocks},
+              std::tuple{rows - 1, int64_t{1}, blocks / 2, blocks / 2 + 1}}) {
+            std::vector<std::byte> x(static_cast<size_t>(n * (past - first)) * layout.bytes), y(x.size());
+            a.read_blocks(t.name, row, n, first * layout.elements, x);
+            b.read_blocks(t.name, row, n, first * layout.elements, y);
+            EXPECT_EQ(x, y);
+        }
+        ++matrices;
+    }
+    EXPECT_GT(matrices, 0);
+}
+
+TEST(ModelStore, KeepsBlocksForAnyNumberOfRanks) {
+    std::vector<fs::path> models;
+    for (const char* folder : {"gguf", "packed"}) {
+        for (const fs::directory_entry& e : fs::directory_iterator(kData / folder)) {
+            const std::string name = e.path().stem();
+            const bool plain = name == "bf16" || name == "f16" || name == "f32" || name == "head_dim" ||
+                               name == "linear" || name == "llama3" || name == "llama_bias" || name == "phi3" ||
+                               name == "qwen2" || name == "qwen3" || name == "yarn";
+            if (e.is_directory() || (e.path().extension() == ".gguf" && !plain)) models.push_back(e.path());
+        }
+    }
+    ASSERT_GT(models.size(), 24u);
+    for (const fs::path& model : models) {
+        SCOPED_TRACE(model);
+        const TempFolder folder;
+        const std::unique_ptr<WeightSource> wanted = open_model(model);
+        for (int ranks = 1; ranks <= std::min<int64_t>(4, wanted->config().n_heads); ++ranks) {
+            SCOPED_TRACE(ranks);
+            const std::unique_ptr<WeightSource> got = open_model(store_of(model, folder.path() / "m.h5", ranks));
+            expect_same(*got, *wanted);
+            expect_same_blocks(*got, *wanted);
+        }
+    }
+}
+
+TEST(ModelStore, RefusesBlocksOfAnUnknownTypeOrShape) {
+    const TempFolder folder;
+    const fs::path model = kData / "gguf" / "q4_0.gguf";
+    const Conversion conversion(model, {});
+    const std::string norm = "model.norm.weight", down = "model.layers.0.mlp.down_proj.weight";
+    const auto written = [&](const Json& blocks, int64_t more) {
+        std::vector<StoreSet> sets;
+        for (const Conversion::Tensor& t : conversion.tensors()) {
+            const BlockLayout layout = layout_of(t.written);
+            std::vector<int64_t> shape = {t.shape[0]};
+            if (t.shape.rank() == 2) {
+                shape.push_back(t.shape[1] / layout.elements * static_cast<int64_t>(layout.bytes));
+                if (!is_quantised(t.written)) shape.back() = t.shape[1];
+            }
+            if (t.name == down) shape.back() += more;
+            sets.push_back({t.name, is_quantised(t.written) ? DType::kU8 : plain_dtype(t.written), shape});
+        }
+        const std::string config = conversion.config_json();
+        sets.push_back({"files/config.json", DType::kU8, {static_cast<int64_t>(config.size())}});
+        const fs::path path = folder.path() / "m.h5";
+        StoreWriter writer(path, IfThere::kReplace, kStoredModel, sets, Json{{kStoredBlocks, blocks}}.dump());
+        for (size_t i = 0; i < sets.size(); ++i) {
+            const std::vector<std::byte> zeros(sets[i].bytes());
+            writer.append(i,
+                          i + 1 == sets.size() ? std::as_bytes(std::span(config)) : std::span<const std::byte>(zeros));
+        }
+        writer.publish();
+        return path;
+    };
+    Json types = Json::object();
+    for (const Conversion::Tensor& t : conversion.tensors()) {
+        if (is_quantised(t.written)) types[t.name] = name_of(t.written);
+    }
+    EXPECT_EQ(open_model(written(types, 0))->info(down).type, StoredType::kQ4_0);
+    for (const Json& wrong : {Json("Q9_9"), Json("F16"), Json(3)}) {
+        Json changed = types;
+        changed[down] = wrong;
+        expect_error([&] { open_model(written(changed, 0)); }, Exit::kData, {"m.h5", down, "not known"});
+    }
+    expect_error([&] { open_model(written(Json::array(), 0)); }, Exit::kData, {"'blocks'", "types of tensors by name"});
+    for (const int64_t more : {1, 18, -18, -1}) {
+        expect_error([&] { open_model(written(types, more)); }, Exit::kData, {down});
+    }
+    for (const size_t dims : {1u, 3u}) {
+        std::vector<StoreSet> sets = {{"files/config.json", DType::kU8, {2}},
+                                      {down + "/0", DType::kU8, {64, 18}},
+                                      {down + "/1", DType::kU8, std::vector<int64_t>(dims, 18)}};
+        const std::string config = conversion.config_json();
+        sets[0].shape = {static_cast<int64_t>(config.size())};
+        const fs::path path = folder.path() / "parts.h5";
+        StoreWriter writer(path, IfThere::kReplace, kStoredModel, sets, Json{{kStoredBlocks, types}}.dump());
+        for (size_t i = 0; i < sets.size(); ++i) {
+            const std::vector<std::byte> zeros(sets[i].bytes());
+            writer.append(i, i == 0 ? std::as_bytes(std::span(config)) : std::span<const std::byte>(zeros));
+        }
+        writer.publish();
+        expect_error([&] { open_model(path); }, Exit::kData, {down});
+    }
+    Json another = types;
+    another[down] = "Q8_0";
+    expect_error([&] { open_model(written(another, 0)); }, Exit::kData, {down});
+    Json vector = types;
+    vector[norm] = "Q4_0";
+    expect_error([&] { open_model(written(vector, 0)); }, Exit::kData, {norm});
+    Json missing = types;
+    missing.erase(down);
+    expect_error([&] { open_model(written(missing, 0)); }, Exit::kData, {down, "u8"});
+}
+
 // A matrix of 24 MB: blocks are read by several threads.
 TEST(ModelStore, HasWeightsOfManyBlocks) {
     constexpr int64_t kVocab = 2999, kDim = 2048;
