@@ -37,7 +37,7 @@ void DecodeState::prefill(std::span<const int32_t> prompt, const Progress& progr
     take_part(prompt);
     level_.truncate(sequence_, 0);
     level_.prefill(sequence_, prompt_, progress);
-    level_.save_logits();
+    level_.logits().save();
 }
 
 void DecodeState::read_on(std::span<const int32_t> text, const Progress& progress) {
@@ -45,7 +45,7 @@ void DecodeState::read_on(std::span<const int32_t> text, const Progress& progres
           "text: {} tokens to read, {} are there, {} rows staged", text.size(), committed(), staged_.size());
     pending_.clear();
     level_.prefill(sequence_, text.subspan(index(committed())), progress);
-    level_.save_logits();
+    level_.logits().save();
     prompt_.assign(text.begin(), text.end());
 }
 
@@ -57,7 +57,7 @@ void DecodeState::resume(std::span<const int32_t> text) {
     pending_.assign(text.begin() + committed(), text.end());
     staged_.clear();
     at_prompt_ = pending_.empty();
-    if (at_prompt_) level_.restore_logits();
+    if (at_prompt_) level_.logits().restore();
 }
 
 void DecodeState::begin() {
@@ -67,7 +67,7 @@ void DecodeState::begin() {
     if (at_prompt_ = level_.cache().adopt_length() < 0; !at_prompt_) return;
     if (level_.cache().can_truncate(sequence_, tokens(prompt_))) {
         level_.truncate(sequence_, tokens(prompt_));
-        level_.restore_logits();
+        level_.logits().restore();
     } else {
         level_.truncate(sequence_, 0);
         level_.prefill(sequence_, prompt_);
@@ -133,7 +133,7 @@ void DecodeState::state(Archive& ar, bool tiles) {
     ar.values(pending_);
     ar.value(at_prompt_);
     check_ids(pending_, level_.config().vocab);
-    if (ar.loads() && at_prompt_) level_.restore_logits();
+    if (ar.loads() && at_prompt_) level_.logits().restore();
 }
 
 void DecodeState::keep_staged() {

@@ -32,16 +32,17 @@ size_t DraftDistributions::bytes_for(const Shard& shard, int64_t n) {
 Distribution DraftDistributions::hold(int64_t slot, int64_t row) {
     check(slot >= 0 && slot < n_, "held distributions: slot {} of {}", slot, n_);
     Stream& stream = level_.stream();
-    const LogitsRow from = level_.logits_row(row);
+    const LogitsRow from = level_.logits().row(row);
     float* to = static_cast<float*>(logits_.data()) + slot * parts_ * cols_;
     auto* distribution = static_cast<RowDistribution*>(distributions_.data()) + slot;
     const auto row_of = [&](const float* data) { return Tensor(const_cast<float*>(data), DType::kF32, {cols_}); };
     for (int64_t part = 0; part < parts_; ++part) {
         stream.copy(row_of(to + part * cols_), row_of(from.data + part * from.stride), "hold_distribution");
     }
-    stream.copy(Tensor(distribution, DType::kI64, {kRowDistributionWords}),
-                Tensor(const_cast<RowDistribution*>(level_.distribution(row)), DType::kI64, {kRowDistributionWords}),
-                "hold_distribution");
+    stream.copy(
+        Tensor(distribution, DType::kI64, {kRowDistributionWords}),
+        Tensor(const_cast<RowDistribution*>(level_.logits().distribution(row)), DType::kI64, {kRowDistributionWords}),
+        "hold_distribution");
     return {.distribution = distribution, .row = {to, cols_, cols_}, .ready = stream.record()};
 }
 

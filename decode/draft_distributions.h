@@ -18,7 +18,7 @@ class DraftDistributions {
 
     int64_t size() const { return n_; }
     /// Copies the distribution of a row of the level's current logits, which must have been computed
-    /// (Level::distribution), into this slot. Enqueues only. The result is valid until the slot is used again.
+    /// (Logits::distribution), into this slot. Enqueues only. The result is valid until the slot is used again.
     Distribution hold(int64_t slot, int64_t row);
 
   private:

@@ -44,7 +44,7 @@ std::span<const Proposed> Drafter::propose(int64_t limit) {
         const auto node = static_cast<uint32_t>(i);
         uniforms_.assign(static_cast<size_t>(rows),
                          uniform(seed_, {.sample = sample_, .round = round, .level = level_, .node = node}));
-        const int32_t token = model.sample(sampling_, uniforms_, /*distributions=*/true).back();
+        const int32_t token = model.logits().sample(sampling_, uniforms_, /*distributions=*/true).back();
         proposal_.push_back(
             {.token = token, .parent = static_cast<int32_t>(i) - 1, .distribution = held_.hold(i, rows - 1)});
         text_.append(token);

@@ -80,7 +80,7 @@ void Loop::forward(std::vector<int32_t>& round) {
 void Loop::settle(const SamplingParams& sampling, std::vector<int32_t>& round) {
     const SamplingParams now = sampling;  // a continuation that ends may take its decoder along
     RoundResult result = {.begin_ns = begin_ns_};
-    if (rows_.draws) result.drawn = target_.sample(now, rows_.uniforms, rows_.accepts);
+    if (rows_.draws) result.drawn = target_.logits().sample(now, rows_.uniforms, rows_.accepts);
     for (Slot* s : computed_) {
         if (s->settled || s->decoder->sampling() != now) continue;
         s->settled = true;

@@ -37,7 +37,7 @@ class Loop {
     /// before other continuations of the same model begin or step.
     void draw_first(const Decoder& decoder, std::vector<int32_t>& round);
     /// A round of every continuation. Appends the tokens that have become part of them to `round`, in slot order.
-    /// Blocks until they are drawn. Errors: as Level::sample.
+    /// Blocks until they are drawn. Errors: as Logits::sample.
     void step(std::vector<int32_t>& round);
     /// Ends every continuation as interrupted (StopReason::kInterrupted).
     void stop();

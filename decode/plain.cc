@@ -41,7 +41,8 @@ std::span<const Proposed> Plain::propose(int64_t limit) {
     if (draft(limit) == 0) return settle({});
     append_rows(alone_);
     model.extend(alone_.rows);
-    return settle({.end = static_cast<int64_t>(alone_.rows.size()), .drawn = model.sample(sampling_, alone_.uniforms)});
+    return settle(
+        {.end = static_cast<int64_t>(alone_.rows.size()), .drawn = model.logits().sample(sampling_, alone_.uniforms)});
 }
 
 int64_t Plain::draft(int64_t) {
@@ -57,7 +58,7 @@ void Plain::append_rows(RoundRows& all) {
 std::span<const Proposed> Plain::settle(const RoundResult& result) {
     if (text_.at_prompt()) {
         const std::array<double, 1> u = {uniform(seed_, {.sample = sample_, .round = round_++})};
-        proposal_[0] = {.token = text_.level().sample(sampling_, u)[0]};
+        proposal_[0] = {.token = text_.level().logits().sample(sampling_, u)[0]};
     } else {
         text_.accept_rows();
         text_.commit();

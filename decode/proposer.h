@@ -61,9 +61,9 @@ class Proposer {
 /// Rows of one forward, of one or several sequences, and the draws that follow it.
 struct RoundRows {
     std::vector<Row> rows;
-    std::vector<double> uniforms;  // [rows]: what Level::sample draws a row's token with; 0 where none is drawn
+    std::vector<double> uniforms;  // [rows]: what Logits::sample draws a row's token with; 0 where none is drawn
     bool draws = false;            // some decoder requires drawn tokens
-    bool accepts = false;          // some decoder calls Level::accept
+    bool accepts = false;          // some decoder calls Logits::accept
 
     void clear() {
         rows.clear();
@@ -74,9 +74,10 @@ struct RoundRows {
 
 /// What that forward computed for one sequence.
 struct RoundResult {
-    int64_t end = 0;                      // its rows are the last ones before this row of the logits
-    std::span<const int32_t> drawn = {};  // [rows of the forward]: Level::sample's tokens, if its decoder requires them
-    uint64_t begin_ns = 0;                // when the forward began
+    int64_t end = 0;  // its rows are the last ones before this row of the logits
+    std::span<const int32_t> drawn =
+        {};                 // [rows of the forward]: Logits::sample's tokens, if its decoder requires them
+    uint64_t begin_ns = 0;  // when the forward began
 };
 
 /// A proposer whose tokens have a model's distribution, as the run loop requires (loop.h). It uses one

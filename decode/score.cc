@@ -22,7 +22,7 @@ void take(std::span<const float> row, int32_t wanted, Score& out) {
     out.greedy = out.greedy && likeliest - row.begin() == wanted;
 }
 
-void read(Level& model, std::span<const int32_t> ids, int64_t prompt, const Level::EachLogits& each,
+void read(Level& model, std::span<const int32_t> ids, int64_t prompt, const EachLogits& each,
           const Progress& progress) {
     constexpr int64_t kReported = 64;  // tokens between two reports
     const auto n = static_cast<int64_t>(ids.size());
@@ -35,7 +35,7 @@ void read(Level& model, std::span<const int32_t> ids, int64_t prompt, const Leve
         const std::array<Row, 1> row = {{{.token = ids[index(at)], .position = static_cast<int32_t>(at)}}};
         model.forward(row);
         model.keep(0, kept);
-        each(at, model.logits());
+        each(at, model.logits().host());
         if (progress && at % kReported == 0) progress(at, n);
     }
     if (progress) progress(n, n);
@@ -66,7 +66,7 @@ std::vector<ScoreWindow> llama_chunks(int64_t tokens, int64_t window, int32_t bo
 }
 
 Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWindow> windows, int64_t prompt,
-            const Level::EachLogits& each, const Progress& progress) {
+            const EachLogits& each, const Progress& progress) {
     check_ids(ids, model.config().vocab);
     Score out;
     int64_t all = 0, done = 0;
@@ -80,7 +80,7 @@ Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWin
         }
         text.assign(ids.begin() + w.begin, ids.begin() + w.end);
         if (w.instead >= 0) text[0] = w.instead;
-        const Level::EachLogits keep = [&](int64_t position, const HostTensor& logits) {
+        const EachLogits keep = [&](int64_t position, const HostTensor& logits) {
             const Matrix<float> m = logits.as<float>();
             for (int64_t r = 0; r < m.rows; ++r) {
                 const int64_t next = position + r + 1;
@@ -101,7 +101,7 @@ Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWin
     return out;
 }
 
-Score score(Level& model, std::span<const int32_t> ids, int64_t prompt, const Level::EachLogits& each,
+Score score(Level& model, std::span<const int32_t> ids, int64_t prompt, const EachLogits& each,
             const Progress& progress) {
     const auto n = static_cast<int64_t>(ids.size());
     require(n >= 2, Exit::kConfig, "score: {} tokens; at least 2 are needed", n);

@@ -39,10 +39,10 @@ struct Score {
 /// given, receives all logits in order, with the position of their first row in the text. Progress counts ids read.
 /// Blocks until done. Errors: Exit::kConfig for ids outside the vocabulary; kData if a probability is not finite.
 Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWindow> windows,
-            int64_t prompt = INT64_MAX, const Level::EachLogits& each = {}, const Progress& progress = {});
+            int64_t prompt = INT64_MAX, const EachLogits& each = {}, const Progress& progress = {});
 
 /// Scores the text in one window: all ids but the first. Errors: also Exit::kConfig for fewer than 2 ids.
-Score score(Level& model, std::span<const int32_t> ids, int64_t prompt = INT64_MAX, const Level::EachLogits& each = {},
+Score score(Level& model, std::span<const int32_t> ids, int64_t prompt = INT64_MAX, const EachLogits& each = {},
             const Progress& progress = {});
 
 }  // namespace trireme

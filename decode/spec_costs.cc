@@ -47,7 +47,7 @@ class Meter {
         level_.stream().synchronize();
         const uint64_t begin = trace::now();
         level_.forward(rows_);
-        level_.sample(sampling_, uniforms_, /*distributions=*/true);
+        level_.logits().sample(sampling_, uniforms_, /*distributions=*/true);
         const double mine = static_cast<double>(trace::now() - begin) * 1e-6;
         level_.cache().drop();
         std::string bytes(reinterpret_cast<const char*>(&mine), sizeof mine);

@@ -32,7 +32,7 @@ using SpecCosts = std::vector<LevelCosts>;
 /// rows, for a level that verifies or drafts trees.
 enum class MeasuredRows { kOne, kMany };
 /// Measures forwards of `token` after the level's sequence, and drops their rows. All ranks call it; all get rank 0's
-/// times, through `control`. It replaces the level's current logits. Errors: as Level::sample.
+/// times, through `control`. It replaces the level's current logits. Errors: as Logits::sample.
 LevelCosts measure_costs(std::string name, Level& level, MeasuredRows rows, const SamplingParams& sampling,
                          int32_t token, Comm& control);
 

@@ -128,9 +128,9 @@ std::span<const Proposed> Speculate::propose(int64_t limit) {
         Level& verifier = text_.level();
         verifier.extend(alone_.rows);
         const auto end = static_cast<int64_t>(alone_.rows.size());
-        settle_round(alone_.draws
-                         ? RoundResult{end, verifier.sample(sampling_, alone_.uniforms, options_.held != nullptr)}
-                         : RoundResult{end, {}});
+        settle_round(alone_.draws ? RoundResult{end, verifier.logits().sample(sampling_, alone_.uniforms,
+                                                                              options_.held != nullptr)}
+                                  : RoundResult{end, {}});
     }
     return collected_;
 }
@@ -152,7 +152,7 @@ std::span<const Proposed> Speculate::settle(const RoundResult& result) {
 // After a prefill the logits are available, and nothing has been proposed.
 void Speculate::first_token() {
     const std::array<double, 1> u = {uniform(seed_, {.sample = sample_, .round = round_++, .level = options_.level})};
-    const int32_t token = text_.level().sample(sampling_, u, /*distributions=*/true)[0];
+    const int32_t token = text_.level().logits().sample(sampling_, u, /*distributions=*/true)[0];
     collect(token, 0, Origin::kOther);
     text_.append(token);
     inner_.resolve({}, token);
@@ -226,12 +226,12 @@ void Speculate::settle_round(const RoundResult& result) {
     const auto pending = static_cast<int32_t>(text_.pending());
     const std::span<const Proposed> proposed = proposed_;
     const int64_t first = result.end - pending - static_cast<int64_t>(proposed.size());  // row of the logits
-    Level::Accepted answer = {};
+    Logits::Accepted answer = {};
     if (proposed.empty()) {  // as in plain decoding: cheaper than accept() without proposals
         answer.next = result.drawn[index(result.end - 1)];
     } else {
         verifier.stream().wait(proposed.back().distribution.ready);
-        answer = verifier.accept(sampling_, proposals_, result.end);
+        answer = verifier.logits().accept(sampling_, proposals_, result.end);
     }
     const uint64_t draft_ns = drafted_ns_ - begin_ns_;
     const uint64_t verify_ns = trace::now() - std::max(drafted_ns_, result.begin_ns);
@@ -317,7 +317,7 @@ void Speculate::rewind(int64_t n, int32_t next) {
     inner_.rewind(n, next);
 }
 
-void Speculate::digest(std::span<const Proposed> proposed, const Level::Accepted& answer) {
+void Speculate::digest(std::span<const Proposed> proposed, const Logits::Accepted& answer) {
     digested_.assign({static_cast<int32_t>(asked_for_), static_cast<int32_t>(proposed.size()), answer.next});
     for (const Proposed& p : proposed) digested_.insert(digested_.end(), {p.token, p.parent});
     digested_.insert(digested_.end(), answer.accepted.begin(), answer.accepted.end());

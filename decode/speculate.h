@@ -109,7 +109,7 @@ class Speculate final : public Decoder {
     void collect(int32_t token, int64_t row, Origin origin);
     std::span<const Proposed> ask(int64_t most);
     void count(std::span<const Proposed> proposed, std::span<const int32_t> accepted);
-    void digest(std::span<const Proposed> proposed, const Level::Accepted& answer);
+    void digest(std::span<const Proposed> proposed, const Logits::Accepted& answer);
 
     Proposer& inner_;
     DecodeState text_;

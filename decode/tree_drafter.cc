@@ -95,7 +95,7 @@ void TreeDrafter::draw_children(const TreeShape& shape, int64_t rows, uint32_t r
         }
         ends_.push_back(static_cast<int32_t>(uniforms_.size()));
     }
-    const std::span<const int32_t> ids = text_.level().sample_siblings(sampling_, uniforms_, ends_);
+    const std::span<const int32_t> ids = text_.level().logits().sample_siblings(sampling_, uniforms_, ends_);
 
     next_.clear();
     auto id = ids.begin();

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "model/level.h"
+#include "model/prefill.h"
 
 namespace trireme {
 
 // Every pass begins with the block's input. It reads a later layer's keys and values from the previous pass, and an
 // earlier layer's from this pass (Gauss-Seidel). Only the last pass needs all of the block's last layer.
-void Level::iterate(const LayerBlock& block, std::span<const Batch> batches) {
+void Prefill::iterate(const LayerBlock& block, std::span<const Batch> batches) {
     const auto blocks = static_cast<int64_t>(batches.size());
     int64_t tokens = 0;
     for (const Batch& b : batches) tokens += b.rows;
@@ -18,50 +18,50 @@ void Level::iterate(const LayerBlock& block, std::span<const Batch> batches) {
     const double tolerance = asked_.how == Passes::How::kAuto ? asked_.tolerance : 0;
     const LayerIndex last(block.end.i - 1);
 
-    cache_->set_provisional(true);
+    cache_.set_provisional(true);
     for (LayerIndex l = block.first; l < block.end; ++l) {
         if (map_.read_from_below(l)) clear_layer(l, batches);
     }
     if (most > 1) copy_rows(block_input_, hidden_, blocks);
     int64_t pass = 1;
     for (bool settled = false; pass < most && !settled; ++pass) {
-        measures_ = compares;
-        if (compares) compute_->copy(s_.change, Tensor(s_.zeros.data(), DType::kF32, s_.change.shape()));
-        for (LayerIndex l = block.first; l < last; ++l) prefill_layer(l, batches);
+        layers_.compare_changes(compares);
+        if (compares) stream_.copy(s_.change, Tensor(s_.zeros.data(), DType::kF32, s_.change.shape()));
+        for (LayerIndex l = block.first; l < last; ++l) run_layer(l, batches);
         write_layer(last, batches);
         copy_rows(hidden_, block_input_, blocks);
         settled = compares && static_cast<double>(largest_change()) <= tolerance;
-        measures_ = false;
+        layers_.compare_changes(false);
     }
-    cache_->set_provisional(false);
-    for (LayerIndex l = block.first; l < block.end; ++l) prefill_layer(l, batches);
+    cache_.set_provisional(false);
+    for (LayerIndex l = block.first; l < block.end; ++l) run_layer(l, batches);
     passes_ = std::max(passes_, pass);
 }
 
 // Writes zeros as keys and values, with which the passes begin.
-void Level::clear_layer(LayerIndex layer, std::span<const Batch> batches) {
+void Prefill::clear_layer(LayerIndex layer, std::span<const Batch> batches) {
     const OwnerIndex owner = map_.number(layer);
-    cache_->open_layer(owner, KvCache::Pass::kWrites);
+    cache_.open_layer(owner, KvCache::Pass::kWrites);
     for (const Batch& b : batches) {
         const Tensor none = s_.zeros.first_rows(b.rows);
-        cache_->write(*prefill_op_, owner, none, none, b.cache);
+        cache_.write(*op_, owner, none, none, b.cache);
     }
-    cache_->close_layer(owner);
+    cache_.close_layer(owner);
 }
 
-void Level::copy_rows(RowStore& to, RowStore& from, int64_t blocks) {
+void Prefill::copy_rows(RowStore& to, RowStore& from, int64_t blocks) {
     for (int64_t b = 0; b < blocks; ++b) {
         const Tensor rows = from.open(b, RowStore::Use::kRead);
-        compute_->copy(to.open(b, RowStore::Use::kWrite), rows, "block_rows");
+        stream_.copy(to.open(b, RowStore::Use::kWrite), rows, "block_rows");
         to.close(b);
         from.close(b);
     }
 }
 
 // Returns the largest change of the pass's keys and values, over all ranks.
-float Level::largest_change() {
-    compute_->copy(s_.change_host, s_.change);
-    compute_->synchronize();
+float Prefill::largest_change() {
+    stream_.copy(s_.change_host, s_.change);
+    stream_.synchronize();
     const auto* of_rows = static_cast<const float*>(s_.change_host.data());
     const std::vector<float> of_ranks =
         comm_.gather_values(*std::max_element(of_rows, of_rows + s_.change_host.shape().elements()));

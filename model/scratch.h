@@ -48,7 +48,7 @@ struct Scratch {
     Tensor change;             // [kPrefillRows, 2] (Kernels::kv_append)
     Tensor part;               // [kMaxRows, vocab_part] this rank's logits
     Tensor gathered;           // [ranks, kMaxRows, vocab_part], packed if there are fewer rows; one rank: `part`
-    Tensor saved;              // [ranks, 1, vocab_part] logits of one row, for Level::restore_logits()
+    Tensor saved;              // [ranks, 1, vocab_part] logits of one row, for Logits::restore()
     HostTensor gathered_host;  // `gathered` in pinned host memory
     HostTensor logits;         // [kMaxRows, vocab] as callers see them; one rank: a view of gathered_host
     Tensor uniforms, ids;      // i64 (times 2^53), i32 [kMaxRows]: random numbers, and the sampled tokens

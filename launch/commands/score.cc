@@ -144,7 +144,7 @@ void run_score(const Start& start, const RankGroup& rank_group) {
     rank_group.first_only([&] {
         if (!o.dump_logits.empty()) dump = logits_writer(o, engine, ids);
     });
-    Level::EachLogits keep;
+    EachLogits keep;
     if (!o.dump_logits.empty()) {
         keep = [&](int64_t, const HostTensor& logits) {
             if (dump) append(*dump, logits);

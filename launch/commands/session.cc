@@ -69,7 +69,7 @@ nlohmann::ordered_json facts_of(const Turn& turn, const Level& model) {
             {"decode_tok_s", turn.decode_ms > 0 ? tokens / turn.decode_ms * 1e3 : 0},
             {"length", model.length()},
             {"kv_tokens", model.cache().cached(0)},
-            {"kv_bytes", model.kv_bytes(model.length())},
+            {"kv_bytes", model.cache().bytes_of(model.length())},
             {"text", turn.answer.text}};
 }
 

@@ -193,7 +193,7 @@ RankFacts own_facts(const Engine& e, const GenerateStats& stats) {
             .read_bytes_per_step = stats.read_bytes_per_step,
             .weight_bytes_per_step = e.weights().bytes_per_step(),
             .weight_bytes = e.weights().bytes(),
-            .kv_bytes = e.model().kv_bytes(e.model().context()),
+            .kv_bytes = e.model().cache().bytes_of(e.model().context()),
             .device_peak_bytes = e.device().peak(Space::kDevice),
             .peak_rss_bytes = peak_rss_bytes(),
             .host_kv_bytes = e.model().cache().facts().memory.host,

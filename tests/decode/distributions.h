@@ -77,7 +77,8 @@ inline std::map<std::vector<int32_t>, double> distributions_of(Level& level, con
         ids.insert(ids.end(), text.begin(), text.end());
         level.truncate(0, 0);
         level.prefill(0, ids);
-        const std::vector<double> distribution = distribution_of(static_cast<const float*>(level.logits().data()), p);
+        const std::vector<double> distribution =
+            distribution_of(static_cast<const float*>(level.logits().host().data()), p);
         for (int32_t id = 0; id < kVocab; ++id) {
             if (distribution[static_cast<size_t>(id)] == 0) continue;
             text.push_back(id);

@@ -157,7 +157,7 @@ TEST_F(Generate, ScoreIsTheLogProbabilityOfEachToken) {
     engine->prefill(0, std::span(ids).first(1));
     double total = 0;
     for (size_t i = 1; i < ids.size(); ++i) {
-        const Matrix<float> m = engine->logits().as<float>();
+        const Matrix<float> m = engine->logits().host().as<float>();
         double sum = 0;
         for (int64_t c = 0; c < m.cols; ++c) sum += std::exp(static_cast<double>(m(0, c)));
         const double want = static_cast<double>(m(0, ids[i])) - std::log(sum);

@@ -85,12 +85,12 @@ class ReleasedMiddle final : public Proposer {
                      .distribution = x.distribution.distribution,
                      .row = x.distribution.row,
                      .uniform = static_cast<uint64_t>(fraction_of(draw(Purpose::kAccept)))}};
-        const Level::Accepted answer = middle.accept(sampling_, proposals);
+        const Logits::Accepted answer = middle.logits().accept(sampling_, proposals);
         const bool stays = !answer.accepted.empty();
         int32_t next = answer.next;
         if (!stays) {
             const std::vector<double> u(rows.size(), draw(Purpose::kShuffle));
-            next = middle.sample(sampling_, u, /*distributions=*/true)[static_cast<size_t>(root)];
+            next = middle.logits().sample(sampling_, u, /*distributions=*/true)[static_cast<size_t>(root)];
         }
         if (stays) take(x.token, root);
         take(next, stays ? root + 1 : root);

@@ -144,7 +144,7 @@ TEST_F(Tree, ProposesTheLikeliestWhenGreedy) {
                 {.token = *token, .position = static_cast<int32_t>(request.prompt.size()) + r, .parent = r - 1});
         }
         plain.forward(rows);
-        const Matrix<float> logits = plain.logits().as<float>();
+        const Matrix<float> logits = plain.logits().host().as<float>();
         const float* x = logits.row(logits.rows - 1);
         std::vector<int32_t> order(1024);
         for (int32_t id = 0; id < 1024; ++id) order[static_cast<size_t>(id)] = id;

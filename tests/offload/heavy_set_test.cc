@@ -177,7 +177,7 @@ class Hand {
   private:
     static constexpr int64_t kStale = 500000;  // added to names in passes that are repeated
 
-    /// Prefills a layer like Level::prefill_layer().
+    /// Prefills a layer like Prefill::run_layer().
     void pass(size_t l, int64_t n, int64_t offset, bool only_writes) {
         const Layer& layer = case_.layers.all[l];
         const bool own = layer.reads == layer.writes;

@@ -47,7 +47,7 @@ std::vector<float> Engine::step(int32_t id) {
     constexpr std::array<int32_t, 1> kFirst = {0};
     model_->forward(row);
     model_->keep(0, kFirst);
-    const Matrix<float> m = model_->logits().as<float>();
+    const Matrix<float> m = model_->logits().host().as<float>();
     return {m.row(0), m.row(0) + m.cols};
 }
 

@@ -331,7 +331,7 @@ void SnapshotReader::load_text(Engine& engine, Chain& chain, const RankGroup& ra
         const int64_t there = std::min(tokens_, static_cast<int64_t>(ids.size()) - 1);
         level.truncate(0, there);
         level.prefill(0, std::span(ids).subspan(index(there)));
-        level.save_logits();
+        level.logits().save();
     }
     chain.decoder().adopt(ids);
 }

@@ -36,7 +36,7 @@ void Snapshots::write() {
 }
 
 double Snapshots::expected_s() const {
-    const double bytes = bytes_ > 0 ? bytes_ : static_cast<double>(model_.kv_bytes(model_.length()));
+    const double bytes = bytes_ > 0 ? bytes_ : static_cast<double>(model_.cache().bytes_of(model_.length()));
     return kFixed_s + bytes / (bytes_per_s_ > 0 ? bytes_per_s_ : kAssumedRate);
 }
 

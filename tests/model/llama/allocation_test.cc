@@ -33,12 +33,12 @@ TEST_P(DecodeForwardOf, AllocatesNothing) {
         engine->keep(0, first);
     };
     step();  // threads, lanes and library handles are made on first use
-    engine->logits();
+    engine->logits().host();
 
     const int64_t before = allocations;
     for (int i = 0; i < 20; ++i) {
         step();
-        engine->logits();
+        engine->logits().host();
     }
 
     EXPECT_EQ(allocations - before, 0);
@@ -68,7 +68,7 @@ TEST_P(BoundedForwardOf, AllocatesNothing) {
             rows[0].position = static_cast<int32_t>(level.length());
             level.forward(rows);
             level.keep(0, first);
-            level.logits();
+            level.logits().host();
         };
         for (int i = 0; i < 16; ++i) step();
         const int64_t before = allocations;
@@ -98,7 +98,7 @@ TEST(DecodeForward, DoesNotWaitForTheStream) {
     EXPECT_FALSE(engine->stream().reached(engine->stream().record()));  // the host has returned, the work is not done
     go = true;
     go.notify_all();
-    EXPECT_EQ(engine->logits().rows(), 1);
+    EXPECT_EQ(engine->logits().host().rows(), 1);
 }
 
 }  // namespace

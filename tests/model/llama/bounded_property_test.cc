@@ -73,7 +73,7 @@ class BoundedProperties : public testing::Test {
     Result played(Level& level, const EvictionShape& shape) {
         Result said;
         const auto look = [&] {
-            const HostTensor all = level.logits();
+            const HostTensor all = level.logits().host();
             const auto* x = static_cast<const float*>(all.data());
             said.logits.emplace_back(x, x + kVocab);
             if (level.cache().retained() != nullptr) check(level.cache(), shape, said);

@@ -80,7 +80,7 @@ struct Pair {
 };
 
 inline std::vector<float> logits_of(Level& level) {
-    const HostTensor all = level.logits();
+    const HostTensor all = level.logits().host();
     const auto* x = static_cast<const float*>(all.data());
     return {x, x + kVocab};
 }

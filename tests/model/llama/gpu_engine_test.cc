@@ -85,7 +85,7 @@ std::vector<std::vector<float>> decoded(const std::string& model, int ranks, boo
             const auto at = static_cast<int32_t>(engine->length());
             engine->forward(
                 std::vector<Row>{{.token = 9, .position = at}, {.token = 11, .position = at + 1, .parent = 0}});
-            const Matrix<float> two = engine->logits().as<float>();
+            const Matrix<float> two = engine->logits().host().as<float>();
             std::vector<float>& both = mine.emplace_back(two.row(0), two.row(0) + two.cols);
             both.insert(both.end(), two.row(1), two.row(1) + two.cols);
             engine->keep(0, std::vector<int32_t>{0});
@@ -94,7 +94,7 @@ std::vector<std::vector<float>> decoded(const std::string& model, int ranks, boo
         const auto at = static_cast<int32_t>(engine->length());
         engine->forward(std::vector<Row>{{.token = 9, .position = at}, {.token = 11, .position = at}});
         engine->extend(std::vector<Row>{{.token = 13, .position = at + 1, .parent = 1}});
-        const Matrix<float> grown = engine->logits().as<float>();
+        const Matrix<float> grown = engine->logits().host().as<float>();
         mine.emplace_back(grown.row(0), grown.row(0) + grown.cols);
         engine->keep(0, std::vector<int32_t>{1, 2});
         mine.push_back(engine.step(40));
@@ -126,7 +126,7 @@ std::vector<std::vector<float>> decoded_chains(int ranks, bool graphs, const std
                 rows.push_back({.token = (i * 7 + 3) % 100, .position = 5 + i, .parent = i - 1});
             }
             engine->forward(rows);
-            const Matrix<float> m = engine->logits().as<float>();
+            const Matrix<float> m = engine->logits().host().as<float>();
             for (int64_t r = 0; r < m.rows; ++r) mine.emplace_back(m.row(r), m.row(r) + m.cols);
         }
         if (comm.rank() == 0) logits = std::move(mine);

@@ -64,7 +64,7 @@ TEST(GraphPasses, OneGraphServesAnyNumberOfPasses) {
             level->forward(rows);
             asked += comm.sums() - before;
             plain->forward(rows);
-            const Matrix<float> got = level->logits().as<float>(), want = plain->logits().as<float>();
+            const Matrix<float> got = level->logits().host().as<float>(), want = plain->logits().host().as<float>();
             for (int64_t r = 0; r < got.rows; ++r) {
                 EXPECT_EQ(std::vector(got.row(r), got.row(r) + got.cols),
                           std::vector(want.row(r), want.row(r) + want.cols))

@@ -21,7 +21,7 @@ struct Counting final : KvObserver {
 /// Prefills a prompt of which only the last logits are requested, and returns these.
 std::vector<float> last_logits(Level& level, std::span<const int32_t> ids) {
     level.prefill(0, ids);
-    const Matrix<float> m = level.logits().as<float>();
+    const Matrix<float> m = level.logits().host().as<float>();
     EXPECT_EQ(m.rows, 1);
     return {m.row(0), m.row(0) + m.cols};
 }

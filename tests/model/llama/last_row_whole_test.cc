@@ -28,7 +28,7 @@ const Work kWork[] = {
 
 uint64_t attentions(Level& level, std::span<const int32_t> ids, bool all_rows) {
     const uint64_t before = level.stream().spent("attention_prefill").count;
-    level.prefill(0, ids, {}, all_rows ? Level::EachLogits([](int64_t, const HostTensor&) {}) : Level::EachLogits());
+    level.prefill(0, ids, {}, all_rows ? EachLogits([](int64_t, const HostTensor&) {}) : EachLogits());
     return level.stream().spent("attention_prefill").count - before;
 }
 
@@ -58,7 +58,7 @@ Logits said(Level& level, std::span<const int32_t> ids, size_t first, size_t sec
     Logits all;
     for (const std::span<const int32_t> part : {ids.first(first), ids.subspan(first, second)}) {
         level.prefill(0, part);
-        const Matrix<float> m = level.logits().as<float>();
+        const Matrix<float> m = level.logits().host().as<float>();
         EXPECT_EQ(m.rows, 1);
         all.emplace_back(m.row(0), m.row(0) + m.cols);
     }

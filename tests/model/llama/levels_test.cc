@@ -23,7 +23,7 @@ class Request {
 
     void begin(int64_t prompt) {
         level_->prefill(0, some_ids(prompt, seed_));
-        keep_logits(all_, level_->logits());
+        keep_logits(all_, level_->logits().host());
     }
     /// Enqueues a forward of a few rows, of which half are kept. The host does not wait.
     void forward(int turn) {
@@ -39,7 +39,7 @@ class Request {
         for (int32_t r = 0; r <= n / 2; ++r) kept.push_back(r);
         level_->keep(0, kept);
     }
-    void look() { keep_logits(all_, level_->logits()); }
+    void look() { keep_logits(all_, level_->logits().host()); }
     const Logits& logits() const { return all_; }
 
   private:

@@ -18,14 +18,14 @@ TEST(ResidencyInShort, ChangesNoBit) {
         run_ranks(1, [&](Comm& comm) {
             Engine engine(std::make_unique<RandomModel>(shape), options(1024, r), comm, 1, engine_device());
             engine->prefill(0, some_ids(760, 7));
-            keep_logits(all, engine->logits());
+            keep_logits(all, engine->logits().host());
             all.push_back(engine.step(1));
             grow(engine, all, 3);  // past 768: a tile goes to the host
             all.push_back(engine.step(2));
             engine->truncate(0, 700);  // and one comes back
             all.push_back(engine.step(4));
             engine->prefill(0, some_ids(20, 9));
-            keep_logits(all, engine->logits());
+            keep_logits(all, engine->logits().host());
         });
         return all;
     };

@@ -62,7 +62,7 @@ inline void grow(Engine& engine, Logits& all, uint32_t seed) {
     for (int32_t at = 39; at >= 0; at = rows[static_cast<size_t>(at)].parent) path.push_back(at);
     std::reverse(path.begin(), path.end());
     engine->forward(rows);
-    keep_logits(all, engine->logits());
+    keep_logits(all, engine->logits().host());
     engine->keep(0, path);
 }
 
@@ -70,7 +70,7 @@ inline void grow(Engine& engine, Logits& all, uint32_t seed) {
 inline Logits story(Engine& engine, int64_t prompt, int64_t steps) {
     Logits all;
     engine->prefill(0, some_ids(prompt, 7));
-    keep_logits(all, engine->logits());
+    keep_logits(all, engine->logits().host());
     for (int64_t i = 0; i < steps; ++i) all.push_back(engine.step(static_cast<int32_t>(i % 90)));
     for (uint32_t i = 0; i < 3; ++i) grow(engine, all, i);
     engine->truncate(0, prompt);
@@ -78,7 +78,7 @@ inline Logits story(Engine& engine, int64_t prompt, int64_t steps) {
     engine->truncate(0, (prompt + 1) / 2);
     for (int64_t i = 0; i < 3; ++i) all.push_back(engine.step(static_cast<int32_t>(i + 20)));
     engine->prefill(0, some_ids(std::min<int64_t>(prompt, 700), 9));
-    keep_logits(all, engine->logits());
+    keep_logits(all, engine->logits().host());
     for (uint32_t i = 0; i < 2; ++i) grow(engine, all, i + 10);
     return all;
 }

@@ -100,7 +100,7 @@ TEST(Residency, SequencesOfOneForwardAreStreamedOneAfterTheOther) {
                                     .sequence = s});
                 }
                 engine->forward(rows);
-                if (step % 30 == 0) keep_logits(all, engine->logits());
+                if (step % 30 == 0) keep_logits(all, engine->logits().host());
                 for (int32_t s = 0; s < 3; ++s) engine->keep(s, std::vector<int32_t>{s});
             }
         });

@@ -65,7 +65,7 @@ void expect_rows_independent(Engine& engine, std::span<const int32_t> prompt, in
     const std::vector<Row> rows = make_rows(k, committed, tree, seed);
 
     engine->forward(rows);
-    const std::vector<float> together = copy(engine->logits());
+    const std::vector<float> together = copy(engine->logits().host());
 
     std::vector<bool> checked(rows.size(), false);
     for (int leaf = k - 1; leaf >= 0; --leaf) {  // deepest paths first: each checks every row in it
@@ -138,7 +138,7 @@ TEST_P(Rows, OfATreeThatGrowsOverForwardsAreIndependent) {
             engine->prefill(0, some_ids(static_cast<size_t>(committed), 7));
             const std::vector<Row> rows = make_rows(64, committed, /*tree=*/true, 5);
             engine->forward(rows);
-            const std::vector<float> together = copy(engine->logits());
+            const std::vector<float> together = copy(engine->logits().host());
 
             std::mt19937 random(9);
             std::vector<float> grown;
@@ -146,7 +146,7 @@ TEST_P(Rows, OfATreeThatGrowsOverForwardsAreIndependent) {
                 const size_t n = std::min<size_t>(1 + random() % 9, rows.size() - first);
                 const std::span<const Row> some = std::span(rows).subspan(first, n);
                 first == 0 ? engine->forward(some) : engine->extend(some);
-                const std::vector<float> logits = copy(engine->logits());
+                const std::vector<float> logits = copy(engine->logits().host());
                 grown.insert(grown.end(), logits.begin(), logits.end());
                 first += n;
             }
@@ -201,12 +201,12 @@ TEST(Sequences, DoNotSeeEachOther) {
             const Row row{.token = 17 + s, .position = lengths[static_cast<size_t>(s)], .parent = -1, .sequence = s};
             const std::vector<Row> one = {row};
             engine->forward(one);
-            alone.push_back(copy(engine->logits()));
+            alone.push_back(copy(engine->logits().host()));
             rows.push_back(row);
         }
 
         engine->forward(rows);
-        const std::vector<float> together = copy(engine->logits());
+        const std::vector<float> together = copy(engine->logits().host());
 
         for (size_t s = 0; s < 3; ++s) {
             EXPECT_TRUE(same_bits(std::span<const float>(together).subspan(s * kVocab, kVocab),

@@ -66,7 +66,7 @@ inline Logits decode(Level& level, std::span<const int32_t> ids) {
     for (const int32_t id : ids) {
         const Row row{.token = id, .position = static_cast<int32_t>(level.length())};
         level.forward({&row, 1});
-        const Matrix<float> m = level.logits().as<float>();
+        const Matrix<float> m = level.logits().host().as<float>();
         all.emplace_back(m.row(0), m.row(0) + m.cols);
         level.keep(0, std::vector<int32_t>{0});
     }

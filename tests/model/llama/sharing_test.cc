@@ -160,7 +160,7 @@ TEST(LayerSharing, SeveralRowsAreDecodedExactly) {
         level->forward(std::span(rows).first(5));
         Logits said;
         const auto keep = [&] {
-            const Matrix<float> m = level->logits().as<float>();
+            const Matrix<float> m = level->logits().host().as<float>();
             for (int64_t r = 0; r < m.rows; ++r) said.emplace_back(m.row(r), m.row(r) + m.cols);
         };
         keep();

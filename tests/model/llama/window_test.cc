@@ -46,7 +46,7 @@ std::vector<int32_t> text_of(int64_t n) {
 }
 
 std::vector<float> last_logits(Level& level, int64_t row = 0) {
-    const HostTensor all = level.logits();
+    const HostTensor all = level.logits().host();
     const float* x = static_cast<const float*>(all.data()) + row * all.stride();
     return {x, x + 96};
 }

@@ -1,12 +1,9 @@
-// The layers of the forward pass, for decode and prefill alike: one statement is one kernel, one copy or one
-// collective.
-
-#include "model/level.h"
+#include "model/layers.h"
 
 namespace trireme {
 
-// A layer, for decode and prefill. A decode forward with graphs runs its parts one by one (Level::run_segment).
-void Level::layer(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x, bool writes) {
+// A layer, for decode and prefill. A decode forward with graphs runs its parts one by one (DecodeSteps).
+void Layers::layer(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x, bool writes) {
     project(op, layer, batch, x, writes);
     attention(op, layer, batch);
     output_projection(op, layer, x);
@@ -15,7 +12,7 @@ void Level::layer(Kernels& op, LayerIndex layer, const Batch& batch, const Tenso
 
 // qkv = (rope(norm(Wq h + b)), rope(norm(Wk h + b)), Wv h + b),  h = norm(x), with biases and inner norms if the family
 // has them;  an owner's keys and values are written to the cache. A pass that does not write computes only the queries.
-void Level::project(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x, bool writes) {
+void Layers::project(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x, bool writes) {
     const LayerWeights& w = layer_weights(layer);
     const Activations a = s_.rows(batch.rows);
     const bool all = writes && map_.owns(layer);
@@ -31,7 +28,7 @@ void Level::project(Kernels& op, LayerIndex layer, const Batch& batch, const Ten
 
 // Writes an owner's (rope(norm(Wk h + b)), Wv h + b),  h = norm(x),  to the cache: all that a layer computes for rows
 // whose outputs are not needed.
-void Level::project_keys(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x) {
+void Layers::project_keys(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x) {
     const LayerWeights& w = layer_weights(layer);
     const Activations a = s_.rows(batch.rows);
 
@@ -41,39 +38,39 @@ void Level::project_keys(Kernels& op, LayerIndex layer, const Batch& batch, cons
     store(op, layer, batch, a.kv);
 }
 
-void Level::store(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& kv) {
+void Layers::store(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& kv) {
     const LayerWeights& w = layer_weights(layer);
     const int64_t cols = kv.cols() / 2;
     const Tensor k = kv.slice_cols(0, cols), v = kv.slice_cols(cols, cols);
 
     if (w.k_norm) op.rmsnorm(k, k, w.k_norm, eps());
-    if (!cache_->facts().rotates) op.rope(k, batch.cos_sin, config_.head_dim);
-    cache_->write(op, map_.number(layer), k, v, batch.cache,
-                  measures_ && map_.read_from_below(layer) ? s_.change.first_rows(batch.rows) : Tensor());
+    if (!cache_.facts().rotates) op.rope(k, batch.cos_sin, config_.head_dim);
+    cache_.write(op, map_.number(layer), k, v, batch.cache,
+                 compares_ && map_.read_from_below(layer) ? s_.change.first_rows(batch.rows) : Tensor());
 }
 
 // att = softmax(q k^T / sqrt(head_dim)) v  over those of the owner's keys and values that the cache shows.
-void Level::attention(Kernels& op, LayerIndex layer, const Batch& batch) {
+void Layers::attention(Kernels& op, LayerIndex layer, const Batch& batch) {
     const Activations a = s_.rows(batch.rows);
-    const int64_t window = map_.windowed(layer) && cache_->facts().in_order ? config_.sliding_window : kEverySlot;
+    const int64_t window = map_.windowed(layer) && cache_.facts().in_order ? config_.sliding_window : kEverySlot;
 
-    cache_->attend(op, map_.reads(layer),
-                   {a.att, a.q, weights_.kv_of_head, batch.seen(config_.strict(layer), window), layer});
+    cache_.attend(op, map_.reads(layer),
+                  {a.att, a.q, weights_.kv_of_head, batch.seen(config_.strict(layer), window), layer});
 }
 
 // x += Wo att + b.  A rank holds some heads, so Wo gives a partial sum; the bias is added once, to the whole sum.
-void Level::output_projection(Kernels& op, LayerIndex layer, const Tensor& x) {
+void Layers::output_projection(Kernels& op, LayerIndex layer, const Tensor& x) {
     const LayerWeights& w = layer_weights(layer);
     const Activations a = s_.rows(x.rows());
 
     op.matmul(a.h, a.att, w.wo);
-    comm_.all_reduce(*compute_, a.h);
+    comm_.all_reduce(stream_, a.h);
     if (w.o_bias) op.add(a.h, w.o_bias);
     op.add(x, a.h);
 }
 
 // x += Wdown (silu(Wgate h) * Wup h),  h = norm(x).  A rank holds some columns, so Wdown gives a partial sum.
-void Level::feed_forward(Kernels& op, LayerIndex layer, const Tensor& x) {
+void Layers::feed_forward(Kernels& op, LayerIndex layer, const Tensor& x) {
     const LayerWeights& w = layer_weights(layer);
     const Activations a = s_.rows(x.rows());
 
@@ -81,18 +78,8 @@ void Level::feed_forward(Kernels& op, LayerIndex layer, const Tensor& x) {
     op.matmul(a.gate_up, a.h, w.gate_up);
     op.swiglu(a.act, a.gate_up);
     op.matmul(a.h, a.act, w.down);
-    comm_.all_reduce(*compute_, a.h);
+    comm_.all_reduce(stream_, a.h);
     op.add(x, a.h);
-}
-
-// logits = lm_head norm(x) of at most kMaxRows rows, on every rank's device. The decode kernels always compute them.
-void Level::head(const Tensor& x) {
-    const int64_t rows = x.rows();
-    const Tensor last = s_.last.first_rows(rows), part = s_.part.first_rows(rows);
-
-    decode_op_->rmsnorm(last, x, weights_.final_norm, eps());
-    decode_op_->matmul(part.slice_cols(0, shard_.vocab), last, weights_.lm_head);
-    if (shard_.ranks > 1) comm_.all_gather(*compute_, gathered(), part);
 }
 
 }  // namespace trireme
