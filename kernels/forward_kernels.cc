@@ -1,0 +1,206 @@
+#include "kernels/forward_kernels.h"
+
+#include <algorithm>
+
+#include "kernels/operand_checks.h"
+
+namespace trireme {
+
+namespace {
+
+bool overlap(const Tensor& a, const Tensor& b) {
+    const auto end = [](const Tensor& t) {
+        return static_cast<char*>(t.data()) +
+               static_cast<size_t>((t.rows() - 1) * t.stride() + t.cols()) * size_of(t.dtype());
+    };
+    return a.data() < end(b) && b.data() < end(a);
+}
+
+void check_staged(const char* op, const LayerKv& kv) {
+    const Shape staged{kv.layout.kv_heads, kMaxRows, kv.layout.head_dim};
+    check_operand(op, "staged_k", kv.staged_k, kv.layout.k_type, staged);
+    check_operand(op, "staged_v", kv.staged_v, kv.layout.v_type, staged);
+    check(kv.staged_k.contiguous() && kv.staged_v.contiguous(), "{}: staged rows are strided", op);
+}
+
+void check_decode_rows(const char* op, const RowsView& rows, int64_t n) {
+    check_operand(op, "slots", rows.slots, DType::kI32, Shape{n});
+    check_operand(op, "cached", rows.cached, DType::kI32, Shape{n});
+    check_operand(op, "ancestors", rows.ancestors, DType::kI32, Shape{n, kMaxRows});
+}
+
+void check_row_elements(const char* op, int64_t elements) {
+    check(elements <= kMostRowElements, "{}: rows of {} elements, at most {} are supported", op, elements,
+          kMostRowElements);
+}
+
+void check_new_rows(const char* op, const LayerKv& kv, const Tensor& k, const Tensor& v) {
+    check_rank(op, "k", k, 2);
+    const Shape shape{k.rows(), kv.layout.kv_heads * kv.layout.head_dim};
+    check_operand(op, "k", k, DType::kF32, shape);
+    check_operand(op, "v", v, DType::kF32, shape);
+    check_row_elements(op, k.cols());
+}
+
+}  // namespace
+
+void ForwardKernels::embed(const Tensor& out, const WeightMatrix& table, const Tensor& ids) {
+    check_rank("embed", "ids", ids, 1);
+    if (table.blocks()) {
+        check(table.parts().size() == 1 && is_quantised(table.parts()[0].type) && table.skip() == 0 &&
+                  table.stored_cols(table.parts()[0].type) == table.cols(),
+              "embed: a table of {} parts, {} columns after {}", table.parts().size(), table.cols(), table.skip());
+    } else {
+        check_rank("embed", "table", table.plain(), 2);
+        check_weight_type("embed", "table", table.plain());
+    }
+    check_operand("embed", "ids", ids, DType::kI32, Shape{ids.rows()});
+    check_operand("embed", "out", out, DType::kF32, Shape{ids.rows(), table.cols()});
+    if (out.rows() == 0) return;
+    if (table.blocks()) return do_embed_blocks(out, table, ids);
+    do_embed(out, table.plain(), ids);
+}
+
+void ForwardKernels::rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps) {
+    check_rank("rmsnorm", "x", x, 2);
+    check_operand("rmsnorm", "x", x, DType::kF32, x.shape());
+    check_operand("rmsnorm", "out", out, DType::kF32, x.shape());
+    check_rank("rmsnorm", "weight", weight, 1);
+    check_operand("rmsnorm", "weight", weight, DType::kF32, weight.shape());
+    check(weight.rows() > 0 && x.cols() % weight.rows() == 0, "rmsnorm: {} columns in groups of {}", x.cols(),
+          weight.rows());
+    if (out.shape().elements() > 0) do_rmsnorm(out, x, weight, eps);
+}
+
+void ForwardKernels::matmul(const Tensor& out, const Tensor& x, const WeightMatrix& w) {
+    check_rank("matmul", "x", x, 2);
+    if (!w.blocks()) {
+        check_rank("matmul", "w", w.plain(), 2);
+        check_weight_type("matmul", "w", w.plain());
+        check(w.plain().contiguous(), "matmul: w has a row stride of {}, expected {}", w.plain().stride(), w.cols());
+    }
+    check_operand("matmul", "x", x, DType::kF32, Shape{x.rows(), w.cols()});
+    check_operand("matmul", "out", out, DType::kF32, Shape{x.rows(), w.rows()});
+    check(x.rows() <= limits_.max_rows && w.cols() <= limits_.max_k && w.rows() <= limits_.max_n,
+          "matmul: {} rows by w [{}, {}], the limits are {} rows and [{}, {}]", x.rows(), w.rows(), w.cols(),
+          limits_.max_rows, limits_.max_n, limits_.max_k);
+    if (out.shape().elements() == 0) return;
+    check(!overlap(out, x), "matmul: out and x overlap");
+    if (w.blocks()) {
+        check(limits_.blocks, "matmul: weights in blocks, which the limits exclude");
+        return do_matmul_blocks(out, x, w);
+    }
+    do_matmul(out, x, w.plain());
+}
+
+void ForwardKernels::rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) {
+    check_rank("rope", "x", x, 2);
+    check(head_dim > 0 && head_dim % 8 == 0 && x.cols() % head_dim == 0,
+          "rope: head_dim {} in rows of {}, expected a multiple of 8 that divides them", head_dim, x.cols());
+    check_operand("rope", "x", x, DType::kF32, x.shape());
+    check_operand("rope", "cos_sin", cos_sin, DType::kF32, Shape{x.rows(), head_dim});
+    check_row_elements("rope", x.cols());
+    if (x.rows() > 0) do_rope(x, cos_sin, head_dim);
+}
+
+void ForwardKernels::kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows) {
+    check_kv("kv_stage", kv);
+    check_staged("kv_stage", kv);
+    check_new_rows("kv_stage", kv, k, v);
+    check(k.rows() <= kMaxRows, "kv_stage: {} rows, at most {} are staged", k.rows(), kMaxRows);
+    check_decode_rows("kv_stage", rows, k.rows());
+    if (k.rows() > 0) do_kv_stage(kv, k, v, rows);
+}
+
+void ForwardKernels::kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsView& rows,
+                               const Tensor& change) {
+    check_kv("kv_append", kv);
+    check_new_rows("kv_append", kv, k, v);
+    check_operand("kv_append", "slots", rows.slots, DType::kI32, Shape{k.rows()});
+    check_operand("kv_append", "sequences", rows.sequences, DType::kI32, Shape{k.rows()});
+    if (change) check_operand("kv_append", "change", change, DType::kF32, Shape{k.rows(), 2});
+    if (k.rows() > 0) do_kv_append(kv, k, v, rows, change);
+}
+
+void ForwardKernels::kv_keep(std::span<const LayerKv> layers, const Tensor& kept) {
+    for (const LayerKv& kv : layers) {
+        check_kv("kv_keep", kv);
+        check_staged("kv_keep", kv);
+        const Tensor &t = kv.tiles, &first = layers[0].tiles;
+        check(kv.layout == layers[0].layout && t.shape() == first.shape() && t.stride() == first.stride() &&
+                  kv.first_tile == layers[0].first_tile,
+              "kv_keep: a layer's tiles {} from {} on are not laid out as the first's, {} from {} on", t.shape(),
+              kv.first_tile, first.shape(), layers[0].first_tile);
+    }
+    check_rank("kv_keep", "kept", kept, 2);
+    check_operand("kv_keep", "kept", kept, DType::kI32, Shape{kept.rows(), 3});
+    if (kept.rows() > 0 && !layers.empty()) do_kv_keep(layers, kept);
+}
+
+void ForwardKernels::attention(const Tensor& out, const Tensor& q, const LayerKv& kv, const Tensor& kv_of_head,
+                               const RowsView& rows, const TileRange& part, const AttentionReport& report) {
+    check_kv("attention", kv);
+    check_rank("attention", "kv_of_head", kv_of_head, 1);
+    check_rank("attention", "q", q, 2);
+    const int64_t n = q.rows(), heads = kv_of_head.rows(), head_dim = kv.layout.head_dim;
+    check(n <= limits_.max_rows && heads <= limits_.heads && head_dim <= limits_.head_dim,
+          "attention: {} rows of {} heads by {}, the limits are {}, {} and {}", n, heads, head_dim, limits_.max_rows,
+          limits_.heads, limits_.head_dim);
+    check_operand("attention", "q", q, DType::kF32, Shape{n, heads * head_dim});
+    check_operand("attention", "out", out, DType::kF32, q.shape());
+    check_operand("attention", "kv_of_head", kv_of_head, DType::kI32, Shape{heads});
+    check_operand("attention", "slots", rows.slots, DType::kI32, Shape{n});
+    check_operand("attention", "sequences", rows.sequences, DType::kI32, Shape{n});
+    if (phase_ == Phase::kDecode) {
+        const int64_t most = std::min(kMaxRows, limits_.max_rows);
+        check(rows.first_row >= 0 && rows.first_row + n <= most,
+              "attention: {} rows from {} on, at most {} in a decode forward", n, rows.first_row, most);
+        check_staged("attention", kv);
+        check_decode_rows("attention", rows, n);
+    }
+    check(part.first >= 0 && part.first < part.end, "attention: tiles [{}, {})", part.first, part.end);
+    check(phase_ == Phase::kDecode || (part.first == 0 && part.end == kEveryTile),
+          "attention: a prefill attends tiles [{}, {}) only", part.first, part.end);
+    check_places("attention", kv, phase_);
+    if (report) {
+        check_operand("attention", "totals", report.totals, DType::kF32, Shape{n, heads, 2});
+        check(part.first == 0 && part.end == kEveryTile, "attention: a report of tiles [{}, {}) only", part.first,
+              part.end);
+    }
+    if (report.weights) {
+        check(report && phase_ == Phase::kDecode && kv.counts && n == 1,
+              "attention: weights of {} rows; want totals, slots and one row of a decode forward", n);
+        check_operand("attention", "weights", report.weights, DType::kF32, Shape{heads, report.weights.cols()});
+        check_operand("attention", "tops", report.tops, DType::kF32, Shape{heads, report.tops.cols()});
+        check(rows.max_slots <= report.weights.cols() && rows.max_slots <= report.tops.cols() * kTileTokens,
+              "attention: {} slots, weights have {} columns, tops {}", rows.max_slots, report.weights.cols(),
+              report.tops.cols());
+    }
+    if (out.shape().elements() > 0) do_attention(out, q, kv, kv_of_head, rows, part, report);
+}
+
+void ForwardKernels::swiglu(const Tensor& out, const Tensor& gate_up) {
+    check_rank("swiglu", "out", out, 2);
+    check_operand("swiglu", "out", out, DType::kF32, out.shape());
+    check_operand("swiglu", "gate_up", gate_up, DType::kF32, Shape{out.rows(), 2 * out.cols()});
+    if (out.shape().elements() > 0) do_swiglu(out, gate_up);
+}
+
+void ForwardKernels::add(const Tensor& x, const Tensor& y) {
+    check_rank("add", "x", x, 2);
+    check_operand("add", "x", x, DType::kF32, x.shape());
+    check_rank("add", "y", y, 2);
+    check_operand("add", "y", y, DType::kF32, Shape{y.rows() == 1 ? 1 : x.rows(), x.cols()});
+    if (x.shape().elements() > 0) do_add(x, y);
+}
+
+void ForwardKernels::gather_rows(const Tensor& out, const Tensor& x, const Tensor& rows) {
+    check_rank("gather_rows", "x", x, 2);
+    check_rank("gather_rows", "rows", rows, 1);
+    check_operand("gather_rows", "x", x, DType::kF32, x.shape());
+    check_operand("gather_rows", "rows", rows, DType::kI32, Shape{rows.rows()});
+    check_operand("gather_rows", "out", out, DType::kF32, Shape{rows.rows(), x.cols()});
+    if (out.rows() > 0) do_gather_rows(out, x, rows);
+}
+
+}  // namespace trireme
