@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-/// Calls body(0) .. body(n - 1) on the calling thread and up to `most` - 1 others, as many as this process is bound to
-/// CPUs. When all have ended, throws the error with the lowest index. Indices are handed out in order, so that error
-/// does not depend on the threads.
+/// Calls body(0) .. body(n - 1) on the calling thread and others: at most `most` threads, one for each CPU that this
+/// process may use. When all have ended, throws the error with the lowest index. Indices are handed out in order, so
+/// that error does not depend on the threads.
 void for_all(size_t n, size_t most, const std::function<void(size_t)>& body);
 
 }  // namespace trireme

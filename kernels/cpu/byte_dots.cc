@@ -12,15 +12,12 @@ namespace {
 
 ByteDots best() {
 #if HWY_ARCH_X86_64
-    const auto has = [](bool supported) { return supported; };
-    if (has(__builtin_cpu_supports("avx512vnni")) && has(__builtin_cpu_supports("avx512bw")) &&
-        has(__builtin_cpu_supports("avx512vl")) && has(__builtin_cpu_supports("avx512dq"))) {
+    if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
         return ByteDots::kVnni;
     }
     // All CPUs with AVX2 have F16C, for which clang 14 has no name here.
-    if (has(__builtin_cpu_supports("avx2")) && has(__builtin_cpu_supports("fma"))) {
-        return ByteDots::kAvx2;
-    }
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return ByteDots::kAvx2;
 #endif
     return ByteDots::kNone;
 }

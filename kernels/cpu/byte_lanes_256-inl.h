@@ -143,6 +143,16 @@ TRIREME_INLINE V total(const Dots<kTwo>& dots) {
     return dots.sums;
 }
 
+TRIREME_INLINE int32_t largest_size(const float* v) {
+    const V sign_off = set(0x7fffffff);
+    const V a = both(load(reinterpret_cast<const std::byte*>(v)), sign_off);
+    const V b = both(load(reinterpret_cast<const std::byte*>(v + 16)), sign_off);
+    const __m256i most = _mm256_max_epi32(_mm256_max_epi32(a.a, a.b), _mm256_max_epi32(b.a, b.b));
+    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+    return _mm_cvtsi128_si32(_mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1)));
+}
+
 /// Writes 32 whole numbers with 16 bits each; of four, the first and the third precede the others.
 TRIREME_INLINE void pack_codes(const int32_t (&whole)[32], bool, std::byte* out) {
     int16_t codes[32];

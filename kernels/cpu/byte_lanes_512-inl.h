@@ -133,6 +133,14 @@ TRIREME_INLINE V total(const Dots<kTwo>& dots) {
     return dots.high;
 }
 
+/// The largest of 32 numbers without their signs, as bits: these are ordered like the numbers, and those of infinities
+/// and NaNs are the largest.
+TRIREME_INLINE int32_t largest_size(const float* v) {
+    const V sign_off = set(0x7fffffff);
+    const V a = both(_mm512_loadu_si512(v), sign_off), b = both(_mm512_loadu_si512(v + 16), sign_off);
+    return _mm512_reduce_max_epi32(_mm512_max_epi32(a, b));
+}
+
 /// Writes 32 whole numbers as 32 high bytes and 32 low ones.
 TRIREME_INLINE void pack_codes(const int32_t (&whole)[32], bool two, std::byte* out) {
     for (int h = 0; h < 2; ++h) {

@@ -23,15 +23,12 @@ struct ByteRow {
 };
 
 /// Rounds 32 numbers to whole ones.
-TRIREME_INLINE void pack_block(const float (&v)[32], int64_t b, bool two, const ByteRow& out) {
+TRIREME_INLINE void pack_block(const float* v, int64_t b, bool two, const ByteRow& out) {
     const float most = two ? 127.0F * 256 : 127.0F;
-    float largest = 0;
-    bool finite = true;
-    for (const float x : v) {
-        const float size = std::fabs(x);
-        largest = size > largest ? size : largest;
-        finite = finite && size <= std::numeric_limits<float>::max();
-    }
+    const int32_t bits = largest_size(v);
+    const bool finite = bits < 0x7f800000;
+    float largest;
+    std::memcpy(&largest, &bits, sizeof largest);
     // Numbers so small that the inverse is infinite are zeros. A NaN or an infinity makes all products NaN.
     const float inverse = finite && largest > most / std::numeric_limits<float>::max() ? most / largest : 0;
     out.scales[b] = finite ? largest / most : std::numeric_limits<float>::quiet_NaN();
@@ -58,9 +55,13 @@ void pack_row(const float* x, int64_t n, int64_t skip, int64_t k, bool two, std:
     for (int64_t b = 0; b < k / 32; ++b) {
         const int64_t at = b * 32 - skip;  // of x, which has no elements before 0 and from n on
         const int64_t from = std::clamp<int64_t>(-at, 0, 32), to = std::clamp<int64_t>(n - at, from, 32);
-        float v[32] = {};
-        std::memcpy(v + from, x + (at + from), static_cast<size_t>(to - from) * sizeof(float));
-        pack_block(v, b, two, row);
+        if (to - from == 32) {
+            pack_block(x + at, b, two, row);
+            continue;
+        }
+        float some[32] = {};
+        std::memcpy(some + from, x + (at + from), static_cast<size_t>(to - from) * sizeof(float));
+        pack_block(some, b, two, row);
     }
 }
 

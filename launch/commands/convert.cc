@@ -46,11 +46,13 @@ void run_convert(const Start& start, const RankGroup& rank_group) {
         require(store || o.ranks == 0, Exit::kUsage,
                 "--ranks {}: says how a .h5 file is laid out, and {} becomes {}; want -o NAME.h5", o.ranks,
                 o.output_path, gguf ? "a GGUF file" : "a folder");
-        require(store || gguf || o.quantise == nullptr, Exit::kUsage,
-                "--quantise {}: {} becomes a folder, which has no blocks; want -o NAME.gguf or NAME.h5",
-                o.quantise == nullptr ? "" : o.quantise->name, o.output_path);
-        require(o.quantise == nullptr || !o.dtype, Exit::kUsage,
-                "--quantise and --dtype both say the type of the written matrices; want one of them");
+        if (o.quantise != nullptr) {
+            require(store || gguf, Exit::kUsage,
+                    "--quantise {}: {} becomes a folder, which has no blocks; want -o NAME.gguf or NAME.h5",
+                    o.quantise->name, o.output_path);
+            require(!o.dtype, Exit::kUsage,
+                    "--quantise and --dtype both say the type of the written matrices; want one of them");
+        }
         const Conversion model(
             o.model, {.layer_map = o.layer_map, .average = o.average, .dtype = o.dtype, .quantise = o.quantise});
         if (gguf) {

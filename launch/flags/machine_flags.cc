@@ -41,9 +41,10 @@ std::string show_level(const O& o) {
 
 void set_quantise(O& o, const S& s) {
     o.quantise = file_type_named(s.word());
+    if (o.quantise != nullptr) return;
     std::string known;
     for (const FileType& type : file_types()) known += fmt::format("{}{}", known.empty() ? "" : ", ", type.name);
-    require(o.quantise != nullptr, Exit::kConfig, "{} '{}': want one of {}", s.where, s.text, known);
+    fail(Exit::kConfig, "{} '{}': want one of {}", s.where, s.text, known);
 }
 
 }  // namespace

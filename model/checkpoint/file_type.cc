@@ -66,7 +66,7 @@ T of_attention_output(const FileType& f) {
     return f.base;
 }
 
-/// The type with blocks of 32 that stands for a type with blocks of 256.
+/// The type with blocks of 32 for rows that are no whole blocks of 256.
 T with_small_blocks(T type) {
     switch (type) {
         case T::kQ2_K:

@@ -62,9 +62,7 @@ class GgufModel final : public FileModel {
     }
 
     void take(const ExpectedTensor& want, const FileTensor& there, const GgufTensor& t, TensorProblems& problems) {
-        const bool rotated =
-            want.name.find("q_proj.") != std::string::npos || want.name.find("k_proj.") != std::string::npos;
-        const bool pairs = rotated && config_.family->gguf_pairs, vector = want.shape.rank() == 1;
+        const bool pairs = paired_in_gguf(*config_.family, want.name), vector = want.shape.rank() == 1;
         // Elements of a paired vector are read one by one: blocks of a quantised type cannot be.
         const bool supported = t.type.has_value() && !(pairs && vector && is_quantised(*t.type));
         if (!problems.compare({there.name, there.shape}, supported, t.type_name, t.dims)) return;

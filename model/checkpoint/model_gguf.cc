@@ -8,6 +8,7 @@
 #include "model/checkpoint/gguf_keys.h"
 #include "model/checkpoint/tensor_names.h"
 #include "model/files/gguf_file.h"
+#include "model/files/slice_reader.h"
 #include "model/files/store/stored_files.h"
 #include "runtime/error.h"
 #include "runtime/log.h"
@@ -26,8 +27,8 @@ bool keeps_types(const Conversion& model) {
 }
 
 /// The metadata of the GGUF file from which the model came, without what the new file says itself; else nothing.
-std::optional<GgufEntries> own_metadata(const Conversion& model) {
-    const bool same_types = keeps_types(model);
+/// `same_types`: it says which types the file has.
+std::optional<GgufEntries> own_metadata(const Conversion& model, bool same_types) {
     for (const ModelFile& file : model.files()) {
         if (file.name != kStoredGguf) continue;
         const auto source = memory_source(file.name, std::as_bytes(std::span(file.bytes)));
@@ -50,7 +51,8 @@ void to_pairs(std::span<std::byte> rows, size_t row_bytes, size_t head_dim) {
     for (size_t at = 0; at < rows.size(); at += head.size()) {
         std::memcpy(head.data(), rows.data() + at, head.size());
         for (size_t r = 0; r < head_dim; ++r) {
-            const size_t stored = 2 * (r % (head_dim / 2)) + r / (head_dim / 2);
+            const auto stored =
+                static_cast<size_t>(paired_row(static_cast<int64_t>(r), static_cast<int64_t>(head_dim)));
             std::memcpy(rows.data() + at + stored * row_bytes, head.data() + r * row_bytes, row_bytes);
         }
     }
@@ -75,12 +77,14 @@ void write_model_gguf(const Conversion& model, const std::filesystem::path& to, 
                       const GgufEntries& tokenizer, const std::function<void()>& proceed) {
     const LlamaConfig& c = model.config();
     GgufEntries entries = gguf_keys(c);  // also where the source has its own: the model may have another layer map
-    if (const auto own = own_metadata(model)) {
+    const bool same_types = keeps_types(model);
+    const std::optional<GgufEntries> own = own_metadata(model, same_types);
+    if (own) {
         entries = *own;
     } else {
         entries.add(tokenizer);
     }
-    if (!model.from_gguf() || !keeps_types(model)) {
+    if (!own || !same_types) {
         entries.u32(kFileTypeKey, file_type_of(model));
         entries.u32(kVersionKey, kQuantisationVersion);
     }
@@ -112,8 +116,7 @@ void write_model_gguf(const Conversion& model, const std::filesystem::path& to, 
     for (const GgufFactors& f : factors) writer.append(std::as_bytes(std::span(f.values)));
     for (const Conversion::Tensor& t : model.tensors()) {
         const bool vector = t.shape.rank() == 1;
-        const bool rotated = t.name.find("q_proj.") != std::string::npos || t.name.find("k_proj.") != std::string::npos;
-        const bool pairs = rotated && gguf_family(c).gguf_pairs;
+        const bool pairs = paired_in_gguf(gguf_family(c), t.name);
         const BlockLayout layout = layout_of(type_of(t));
         const int64_t cols = vector ? 1 : t.shape[1];
         const size_t row_bytes = static_cast<size_t>(cols / layout.elements) * layout.bytes;

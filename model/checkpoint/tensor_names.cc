@@ -76,6 +76,10 @@ FileTensor in_safetensors(const LlamaConfig& c, const ExpectedTensor& tensor) {
     return there;
 }
 
+bool paired_in_gguf(const Architecture& family, std::string_view name) {
+    return family.gguf_pairs && (name.find("q_proj.") != name.npos || name.find("k_proj.") != name.npos);
+}
+
 FileTensor in_gguf(const LlamaConfig& c, const ExpectedTensor& tensor) {
     FileTensor there = in_safetensors(c, tensor);
     there.name = gguf_name(there.name);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "model/checkpoint/expected_tensors.h"
 
@@ -19,5 +20,7 @@ struct FileTensor {
 /// The place of `tensor`, which is one of expected_tensors(config), in safetensors and in GGUF.
 FileTensor in_safetensors(const LlamaConfig& config, const ExpectedTensor& tensor);
 FileTensor in_gguf(const LlamaConfig& config, const ExpectedTensor& tensor);
+/// Whether GGUF files of `family` have a tensor's rows as rotated pairs: weights and biases of queries and keys.
+bool paired_in_gguf(const Architecture& family, std::string_view name);
 
 }  // namespace trireme

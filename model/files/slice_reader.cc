@@ -13,13 +13,6 @@ namespace {
 
 constexpr size_t kReadBytes = size_t{1} << 20;  // read from the file at a time
 
-/// Returns the index of rotate-half row `row` among rows stored as pairs.
-int64_t stored_row(int64_t row, int64_t head_dim) {
-    if (head_dim == 0) return row;
-    const int64_t head = row / head_dim, r = row % head_dim, half = head_dim / 2;
-    return head * head_dim + 2 * (r % half) + r / half;
-}
-
 class SliceReader {
   public:
     SliceReader(const StoredMatrix& m, std::string_view name, int64_t row0, int64_t col0, int64_t rows, int64_t cols,
@@ -45,7 +38,7 @@ class SliceReader {
                     const int64_t row = row0_ + r;
                     decode(
                         row,
-                        span_.data() + static_cast<size_t>(stored_row(row, m_.paired_rows) - span.stored) * run_bytes(),
+                        span_.data() + static_cast<size_t>(paired_row(row, m_.paired_rows) - span.stored) * run_bytes(),
                         out + static_cast<size_t>(r) * stride);
                 }
             }
@@ -62,7 +55,7 @@ class SliceReader {
                 const Span span = next_rows(row0_ + r);
                 fetch(span);
                 for (int64_t i = 0; i < span.rows; ++i, ++r) {
-                    const int64_t stored = stored_row(row0_ + r, m_.paired_rows) - span.stored;
+                    const int64_t stored = paired_row(row0_ + r, m_.paired_rows) - span.stored;
                     std::memcpy(out + static_cast<size_t>(r) * run_bytes(),
                                 span_.data() + static_cast<size_t>(stored) * run_bytes(), run_bytes());
                 }
@@ -97,9 +90,9 @@ class SliceReader {
         }
         // Up to the end of the head: its rows are contiguous in the file, in another order.
         const int64_t n = whole_rows() ? std::min(left, m_.paired_rows - row % m_.paired_rows) : 1;
-        int64_t low = stored_row(row, m_.paired_rows), high = low;
+        int64_t low = paired_row(row, m_.paired_rows), high = low;
         for (int64_t i = 1; i < n; ++i) {
-            const int64_t s = stored_row(row + i, m_.paired_rows);
+            const int64_t s = paired_row(row + i, m_.paired_rows);
             low = std::min(low, s);
             high = std::max(high, s);
         }
@@ -141,6 +134,12 @@ class SliceReader {
 };
 
 }  // namespace
+
+int64_t paired_row(int64_t row, int64_t head_dim) {
+    if (head_dim == 0) return row;
+    const int64_t head = row / head_dim, r = row % head_dim, half = head_dim / 2;
+    return head * head_dim + 2 * (r % half) + r / half;
+}
 
 void read_slice(const StoredMatrix& m, std::string_view name, int64_t row0, int64_t col0, const HostTensor& out) {
     // A vector is one row, so that its elements are columns, or one column.

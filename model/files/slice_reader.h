@@ -24,6 +24,10 @@ struct StoredMatrix {
     int64_t first_row = 0;  // row 0 is this row of the file's tensor, which has further rows
 };
 
+/// Returns the index among rows that are stored as pairs (StoredMatrix::paired_rows) of rotate-half row `row`.
+/// head_dim 0: rows are not paired.
+int64_t paired_row(int64_t row, int64_t head_dim);
+
 /// Fills `out` (f32, f16, bf16) with rows from row0 and columns from col0; any columns, also inside a block of a
 /// quantised type. `name` is the tensor's in messages. Errors: as WeightSource::read.
 void read_slice(const StoredMatrix& matrix, std::string_view name, int64_t row0, int64_t col0, const HostTensor& out);

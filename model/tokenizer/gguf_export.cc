@@ -137,12 +137,11 @@ void score_by_merges(GgufTokenizer& t, const std::string& what) {
     t.merges.clear();
 }
 
-GgufTokenizer from_json(const std::string& file, const std::string& what, const SpecialFiles& files) {
-    const Json json = parse_json(file, what, {.depth = 64, .bytes = limits::kTokenizerBytes});
-    const JsonFields root(json, what);
+/// `root`: a tokenizer.json that tokenizer_from_json() accepts.
+GgufTokenizer from_json(const JsonFields& root, bool byte_level, const SpecialFiles& files) {
+    const std::string& what = root.where();
     const JsonFields model = root.object("model");
     GgufTokenizer t;
-    const bool byte_level = read_pre_tokenizer(root.find("pre_tokenizer"), what).byte_level;
     t.model = byte_level ? "gpt2" : "llama";
     const bool fallback = model.flag("byte_fallback", false);
     for (const auto& [text, id] : model.need("vocab").items()) {
@@ -189,16 +188,13 @@ std::optional<std::string> template_in(const std::string& config) {
 
 GgufTokenizer export_tokenizer(const Tokenizer& own, const TextOf& text_of, int64_t vocab, const std::string& what) {
     const SpecialFiles files = read_special_files(what, text_of);
-    const auto json = text_of("tokenizer.json", limits::kTokenizerBytes);
+    const auto text = text_of("tokenizer.json", limits::kTokenizerBytes);
     const auto spm = text_of("tokenizer.model", limits::kTokenizerBytes);
-    require(json || spm, Exit::kNoInput, "{}: no tokenizer.json or tokenizer.model", what);
-    const bool byte_level =
-        json &&
-        read_pre_tokenizer(JsonFields(parse_json(*json, what, {.depth = 64, .bytes = limits::kTokenizerBytes}), what)
-                               .find("pre_tokenizer"),
-                           what)
-            .byte_level;
-    GgufTokenizer t = spm && !byte_level ? from_spm(*spm, what, files) : from_json(*json, what, files);
+    require(text || spm, Exit::kNoInput, "{}: no tokenizer.json or tokenizer.model", what);
+    const Json json = text ? parse_json(*text, what, {.depth = 64, .bytes = limits::kTokenizerBytes}) : Json::object();
+    const JsonFields root(json, what);
+    const bool byte_level = read_pre_tokenizer(root.find("pre_tokenizer"), what).byte_level;
+    GgufTokenizer t = spm && !byte_level ? from_spm(*spm, what, files) : from_json(root, byte_level, files);
     t.what = what;
     require(
         static_cast<int64_t>(t.tokens.size()) <= vocab, Exit::kData,
