@@ -4,11 +4,22 @@
 #include <atomic>
 
 #include <hwy/highway.h>
+#if HWY_ARCH_X86_64
+#include <cpuid.h>
+#endif
 
 #include "runtime/error.h"
 
 namespace trireme {
 namespace {
+
+#if HWY_ARCH_X86_64
+/// clang 14 has no name for it in __builtin_cpu_supports. CPUID leaf 7, subleaf 1: bit 4 of EAX.
+bool has_avx_vnni() {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
+}
+#endif
 
 ByteDots best() {
 #if HWY_ARCH_X86_64
@@ -17,7 +28,9 @@ ByteDots best() {
         return ByteDots::kVnni;
     }
     // All CPUs with AVX2 have F16C, for which clang 14 has no name here.
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return ByteDots::kAvx2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        return has_avx_vnni() ? ByteDots::kAvxVnni : ByteDots::kAvx2;
+    }
 #endif
     return ByteDots::kNone;
 }
@@ -27,6 +40,7 @@ std::atomic<ByteDots> in_use{best()};
 const ByteProducts& products() {
 #if HWY_ARCH_X86_64
     if (byte_dots() == ByteDots::kVnni) return byte_products_512();
+    if (byte_dots() == ByteDots::kAvxVnni) return byte_products_avx_vnni();
     if (byte_dots() == ByteDots::kAvx2) return byte_products_256();
 #endif
     fail(Exit::kInternal, "this CPU has no dot products of bytes");
@@ -39,6 +53,9 @@ ByteDots byte_dots() {
 }
 
 void limit_byte_dots(ByteDots most) {
+#if HWY_ARCH_X86_64
+    if (most == ByteDots::kAvxVnni && !has_avx_vnni()) most = ByteDots::kAvx2;  // AVX-512 VNNI does not contain it
+#endif
     in_use.store(std::min(most, best()), std::memory_order_relaxed);
 }
 

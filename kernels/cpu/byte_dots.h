@@ -1,8 +1,8 @@
 #pragma once
-/// Products of interleaved weights (kernels/interleaved.h) with dot products of whole numbers: of bytes (AVX-512 VNNI),
-/// or of 16 bits (AVX2). Both give the same bits.
+/// Products of interleaved weights (kernels/interleaved.h) with dot products of whole numbers: of bytes (AVX-512 VNNI,
+/// AVX-VNNI), or of 16 bits (AVX2). All give the same bits.
 ///
-/// Activations are rounded to whole numbers of 16 bits (q16) or 8 bits (q8), with a scale for 32 of them. With AVX-512
+/// Activations are rounded to whole numbers of 16 bits (q16) or 8 bits (q8), with a scale for 32 of them. With
 /// VNNI, a number of 16 bits is two bytes, so q16 takes two dot products. Sums over 32 elements, or 16 where scales are
 /// for 16, are exact whole numbers; the scales of weights and activations multiply them in f32. q16 rounds to 1/65,024
 /// of the largest of 32 elements: 2^-16, where bf16 rounds each element to 2^-9.
@@ -16,7 +16,7 @@
 namespace trireme {
 
 /// The dot products that this process uses, by default the best of the CPU's.
-enum class ByteDots : uint8_t { kNone, kAvx2, kVnni };
+enum class ByteDots : uint8_t { kNone, kAvx2, kAvxVnni, kVnni };
 ByteDots byte_dots();
 /// Limits them, for the whole process: tests compare all.
 void limit_byte_dots(ByteDots most);
@@ -48,6 +48,7 @@ struct ByteProducts {
     void (*multiply)(const ByteProduct& p, int64_t begin, int64_t end);
 };
 const ByteProducts& byte_products_512();  // AVX-512 VNNI
+const ByteProducts& byte_products_avx_vnni();
 const ByteProducts& byte_products_256();  // AVX2
 
 }  // namespace trireme

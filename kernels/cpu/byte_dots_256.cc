@@ -21,6 +21,7 @@ HWY_PUSH_ATTRIBUTES("avx2,fma,f16c")
 namespace {
 
 #include "kernels/cpu/byte_lanes_256-inl.h"
+#include "kernels/cpu/byte_sums_avx2-inl.h"
 #include "kernels/cpu/byte_tiles-inl.h"
 
 }  // namespace

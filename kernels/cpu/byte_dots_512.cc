@@ -21,6 +21,7 @@ HWY_PUSH_ATTRIBUTES("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c
 namespace {
 
 #include "kernels/cpu/byte_lanes_512-inl.h"
+#include "kernels/cpu/byte_sums_vnni-inl.h"
 #include "kernels/cpu/byte_tiles-inl.h"
 
 }  // namespace

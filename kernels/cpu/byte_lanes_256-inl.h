@@ -1,6 +1,5 @@
-/// The functions of byte_lanes_512-inl.h for AVX2: sixteen words or floats in two registers, and dot products of 16-bit
-/// numbers (vpmaddwd), whose sums are those of AVX-512 VNNI. Included between the target's attributes, in an unnamed
-/// namespace.
+/// The functions of byte_lanes_512-inl.h for AVX2: sixteen words or floats in two registers. Included between the
+/// target's attributes, in an unnamed namespace.
 
 #define TRIREME_INLINE inline __attribute__((always_inline))
 
@@ -111,38 +110,6 @@ TRIREME_INLINE void store(Vf v, int from, int to, float* out) {
     std::memcpy(out, numbers + from, static_cast<size_t>(to - from) * sizeof(float));
 }
 
-/// Sums of products of four codes with four activations of 16 bits.
-template <bool kTwo>
-struct Dots {
-    V sums;
-};
-template <bool kTwo>
-TRIREME_INLINE void clear(Dots<kTwo>& dots) {
-    dots.sums = {_mm256_setzero_si256(), _mm256_setzero_si256()};
-}
-/// Codes 0 and 2 of each word, and codes 1 and 3, as numbers of 16 bits.
-struct Codes {
-    V even, odd;
-};
-TRIREME_INLINE Codes as_operands(V codes) {
-    const V low = set(0x00ff00ff);
-    return {both(codes, low), both(right(codes, 8), low)};
-}
-template <bool kTwo>
-TRIREME_INLINE void add(Dots<kTwo>& dots, const Codes& codes, const std::byte* block, int j) {
-    int32_t even, odd;
-    std::memcpy(&even, block + 8 * j, 4);
-    std::memcpy(&odd, block + 8 * j + 4, 4);
-    const __m256i x = _mm256_set1_epi32(even), y = _mm256_set1_epi32(odd);
-    const V first = {_mm256_madd_epi16(codes.even.a, x), _mm256_madd_epi16(codes.even.b, x)};
-    const V second = {_mm256_madd_epi16(codes.odd.a, y), _mm256_madd_epi16(codes.odd.b, y)};
-    dots.sums = sum(dots.sums, sum(first, second));
-}
-template <bool kTwo>
-TRIREME_INLINE V total(const Dots<kTwo>& dots) {
-    return dots.sums;
-}
-
 TRIREME_INLINE int32_t largest_size(const float* v) {
     const V sign_off = set(0x7fffffff);
     const V a = both(load(reinterpret_cast<const std::byte*>(v)), sign_off);
@@ -151,18 +118,6 @@ TRIREME_INLINE int32_t largest_size(const float* v) {
     __m128i m = _mm_max_epi32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
     m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
     return _mm_cvtsi128_si32(_mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1)));
-}
-
-/// Writes 32 whole numbers with 16 bits each; of four, the first and the third precede the others.
-TRIREME_INLINE void pack_codes(const int32_t (&whole)[32], bool, std::byte* out) {
-    int16_t codes[32];
-    for (int i = 0; i < 32; i += 4) {
-        codes[i] = static_cast<int16_t>(whole[i]);
-        codes[i + 1] = static_cast<int16_t>(whole[i + 2]);
-        codes[i + 2] = static_cast<int16_t>(whole[i + 1]);
-        codes[i + 3] = static_cast<int16_t>(whole[i + 3]);
-    }
-    std::memcpy(out, codes, sizeof codes);
 }
 
 constexpr int kMostRows = 4;

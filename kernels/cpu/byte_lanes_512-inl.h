@@ -1,6 +1,5 @@
-/// Sixteen words or floats in one AVX-512 register, and dot products of bytes with AVX-512 VNNI, for tile_codes-inl.h
-/// and byte_tiles-inl.h. byte_lanes_256-inl.h has the same functions for AVX2. Included between the target's
-/// attributes, in an unnamed namespace.
+/// Sixteen words or floats in one AVX-512 register, for tile_codes-inl.h and byte_tiles-inl.h. byte_lanes_256-inl.h has
+/// the same functions for AVX2. Included between the target's attributes, in an unnamed namespace.
 
 // Functions, not lambdas: a lambda is compiled without the attributes of the file that includes this one.
 #define TRIREME_INLINE inline __attribute__((always_inline))
@@ -103,34 +102,9 @@ TRIREME_INLINE void store(Vf v, int from, int to, float* out) {
     _mm512_mask_storeu_ps(out, static_cast<__mmask16>(mask >> from), sums);
 }
 
-/// Sums of products of four codes, unsigned bytes, with four activations: of their high bytes and of their low ones.
-template <bool kTwo>
-struct Dots {
-    V high, low;
-};
-template <bool kTwo>
-TRIREME_INLINE void clear(Dots<kTwo>& dots) {
-    dots.high = dots.low = _mm512_setzero_si512();
-}
-using Codes = V;
-TRIREME_INLINE Codes as_operands(V codes) {
-    return codes;
-}
-TRIREME_INLINE V four(const std::byte* p) {
-    int32_t x;
-    std::memcpy(&x, p, 4);
-    return set(x);
-}
-/// Adds the products with activations [4 j, 4 j + 4) of a packed block.
-template <bool kTwo>
-TRIREME_INLINE void add(Dots<kTwo>& dots, Codes codes, const std::byte* block, int j) {
-    dots.high = _mm512_dpbusd_epi32(dots.high, codes, four(block + 4 * j));
-    if constexpr (kTwo) dots.low = _mm512_dpbusd_epi32(dots.low, codes, four(block + 32 + 4 * j));
-}
-template <bool kTwo>
-TRIREME_INLINE V total(const Dots<kTwo>& dots) {
-    if constexpr (kTwo) return sum(_mm512_slli_epi32(dots.high, 8), dots.low);
-    return dots.high;
+/// Adds the products of four codes, unsigned bytes, with four signed ones.
+TRIREME_INLINE V add_dots(V sums, V codes, V x) {
+    return _mm512_dpbusd_epi32(sums, codes, x);
 }
 
 /// The largest of 32 numbers without their signs, as bits: these are ordered like the numbers, and those of infinities
