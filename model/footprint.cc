@@ -70,6 +70,7 @@ PlanInput plan_input(const LlamaConfig& c, const Shard& shard, const WeightForma
             .on_chip = on_chip,
             .ring = o.residency.ring,
             .span_bytes = o.residency.span_bytes,
+            .coded = o.residency.coded,
             .weight_bytes = Weights::bytes_for(c, shard, weights),
             .weight_bytes_per_step = Weights::bytes_per_step_for(c, shard, weights),
             .weights_per_step = weights_per_step(c, shard, 1),

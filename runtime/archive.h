@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -64,6 +65,9 @@ class Archive {
     virtual void memory(Stream& stream, const Tensor& tensor) = 0;
     /// Like memory() of a Tensor, for host memory that `stream` copies to or from.
     virtual void memory(Stream& stream, const HostTensor& tensor) = 0;
+    /// Writes `bytes` bytes that fill(to) produces in host memory, later, from memory that must not change until then.
+    /// It stands for memory() of a tensor, which restores them. Errors: Exit::kInternal if the archive loads.
+    virtual void produce(size_t bytes, std::function<void(void* to)> fill) = 0;
 
   protected:
     virtual void bytes(std::span<std::byte> bytes) = 0;  // writes `bytes`, or overwrites them

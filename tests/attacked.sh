@@ -58,6 +58,7 @@ fuzzed_files() {
     echo "tests/fuzz/$1_fuzz.cc tests/fuzz/*.h"
     case $1 in
         blocks) echo 'kernels/cpu kernels/*.h kernels/*.cc model/files/dequantise.* runtime/stored_type.h' ;;
+        coded_tile) echo 'kernels/cpu/tile_code.cc kernels/tile_code.* kernels/key_order.h' ;;
         config_json | gguf | layer_map | packed | safetensors)
             echo 'model/files model/checkpoint model/passes.*' ;;
         store) echo 'model/files/store model/files/json.* model/tokenizer/token_store.* model/tokenizer/tokenizer_identity.*' ;;

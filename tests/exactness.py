@@ -87,6 +87,8 @@ def small_models(args, folder):
                     "--modes", ",".join(("none",) + CHAINS), "--gamma", gamma, "--gamma-inner", inner,
                     "--kv-on-chip", on_chip, "--kv-cache-dtype", kv_type, "--budget", draw.choice(("32", "128", "1024")), "--draft-window", draw.choice(("128", "256")),
                     "--kv-window", draw.choice(KEPT), "--kv-gqa", draw.choice(("first", "mean", "max")), "--kv-heads-share", draw.choice(("layer", "head")), "--reselect", reselect, "--reselect-queries", draw.choice(("1", "8")), "--tree-size", draw.choice(("5", "32", "63"))]
+        if kv_type != "f32":
+            command += ["--kv-wire", args.kv_wire]
         if ranks > 1:
             command += ["-t", "1"]
         yield f"{ranks} ranks, {on_chip} on chip, gamma {gamma}/{inner}, {kv_type}, reselect {reselect}, combination {number}", command
@@ -105,6 +107,7 @@ def main():
     parser.add_argument("trireme")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="run every N-th combination")
     parser.add_argument("--first", type=int, default=0, metavar="I", help="beginning with combination I")
+    parser.add_argument("--kv-wire", default="raw", help="raw or coded: the form of streamed tiles of 16-bit types")
     parser.add_argument("--quantise", metavar="TYPE", help="type of the target's weights")
     parser.add_argument("--model")
     parser.add_argument("--draft")

@@ -142,6 +142,7 @@ item_9() {
     suite release '^(kv_|llama_residency(_short)?_test|llama_memory_test|simt_engine_test\.Residency|program_test\.(Residency|Plan|Doctor))' || return
     build release bench_overlap
     build/release/tests/bench/bench_overlap "$TRIREME_DEMO_MODEL"
+    tests/bench/coded_kv.py build/release/launch/trireme "$TRIREME_DEMO_MODEL" configs/models/smol-draft
 }
 
 item_10() {
@@ -165,6 +166,7 @@ item_11() {
     echo "two levels, 10^7 draws, and the released rule: $(tail -n 1 "$logs/full-law.log")"
     (( status == 0 )) || return
     tests/exactness.py "$program" || return
+    tests/exactness.py "$program" --kv-wire coded || return
     tests/exactness.py "$program" --quantise Q4_K_M || return
     tests/exactness.py "$program" --quantise Q8_0 || return
     tests/exactness.py "$program" --model "$TRIREME_DEMO_MODEL" --draft configs/models/smol-draft || return

@@ -171,6 +171,27 @@ for policy in ("h2o", "tova", "snapkv", "pyramidkv", "adakv", "streaming", "knor
         lambda gpu, policy=policy: gpu.same_as_cpu(TARGET, *WARM, "--kv-policy", policy, "--kv-window", "96"))
 
 
+CODED = ["-ctk", "bf16", "-ctv", "bf16", "--kv-wire", "coded", "--kv-verify"]
+
+
+def coded_is_raw(gpu, model, *flags, ranks=1, **variables):
+    """Checks that coded tiles change no token of a GPU's run."""
+    request = [*gpu.request(model, *flags), "--device", "cuda"]
+    raw = gpu.trireme(*request, *CODED, "--kv-wire", "raw", ranks=ranks, SWGPU_COUNT=ranks).stdout
+    coded = gpu.trireme(*request, *CODED, ranks=ranks, SWGPU_COUNT=ranks, **variables).stdout
+    if not raw.strip() or coded != raw:
+        raise Failed(f"ids differ: {' '.join(map(str, request))}\nraw   {raw.strip()}\ncoded {coded.strip()}")
+
+
+for seed in (1, 2, 3):
+    check(f"coded tiles, happens-before, seed {seed}", full=seed > 1)(
+        lambda gpu, seed=seed: coded_is_raw(gpu, DRAFT, *WARM, *STREAMED, SWGPU_HB=1, SWGPU_SEED=seed))
+    check(f"coded tiles, triforce, happens-before, seed {seed}", full=True)(
+        lambda gpu, seed=seed: coded_is_raw(gpu, TARGET, *WARM, *SPECULATION["triforce"], *STREAMED, SWGPU_HB=1, SWGPU_SEED=seed))
+    check(f"coded tiles, 2 ranks by NCCL, happens-before, seed {seed}", full=seed > 1)(
+        lambda gpu, seed=seed: coded_is_raw(gpu, TARGET, *GREEDY, *STREAMED, ranks=2, SWGPU_HB=1, SWGPU_SEED=seed))
+
+
 @check("2 ranks by NCCL, streamed")
 def two_ranks(gpu):
     gpu.same_as_cpu(DRAFT, *WARM, gpu_flags=STREAMED, ranks=2, SWGPU_COUNT=2)
@@ -339,6 +360,11 @@ def sampling_kernels(gpu):
 @check("kernels: weights in blocks")
 def block_kernels(gpu):
     gpu.gtest(KERNELS, "*Block*")
+
+
+@check("kernels: coded tiles")
+def tile_code(gpu):
+    gpu.gtest(KERNELS, "TileCode.IsTheSameOnHostAndDevice:TileCode.GivesBackConstants*:TileCode.Counts*:TileCode.DecodesDamaged*")
 
 
 @check("kernels: attention")

@@ -16,8 +16,12 @@ namespace {
 #if HWY_ARCH_X86_64
 /// clang 14 has no name for it in __builtin_cpu_supports. CPUID leaf 7, subleaf 1: bit 4 of EAX.
 bool has_avx_vnni() {
+#ifdef TRIREME_NO_AVX_VNNI
+    return false;
+#else
     unsigned a = 0, b = 0, c = 0, d = 0;
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
+#endif
 }
 #endif
 
@@ -40,7 +44,9 @@ std::atomic<ByteDots> in_use{best()};
 const ByteProducts& products() {
 #if HWY_ARCH_X86_64
     if (byte_dots() == ByteDots::kVnni) return byte_products_512();
+#ifndef TRIREME_NO_AVX_VNNI
     if (byte_dots() == ByteDots::kAvxVnni) return byte_products_avx_vnni();
+#endif
     if (byte_dots() == ByteDots::kAvx2) return byte_products_256();
 #endif
     fail(Exit::kInternal, "this CPU has no dot products of bytes");

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/describe.h"
 #include "kernels/cuda/gpu_kernels.h"
+#include "kernels/cuda/gpu_tile_coder.h"
 #include "kernels/cuda/multiply.h"
 #include "runtime/cuda/launch.h"
 
@@ -34,6 +35,11 @@ class CudaLauncher {
 std::unique_ptr<Kernels> make_cuda_kernels(Device& device, Stream& stream, Phase phase, const KernelLimits& limits) {
     return std::make_unique<gpu::GpuKernels<CudaLauncher>>(device, CudaLauncher(device, cuda(stream), phase), phase,
                                                            limits);
+}
+
+std::unique_ptr<TileCoder> make_cuda_tile_coder(Device& device, Stream& stream, const KvLayout& layout) {
+    return std::make_unique<gpu::GpuTileCoder<CudaLauncher>>(CudaLauncher(device, cuda(stream), Phase::kDecode),
+                                                             layout);
 }
 
 }  // namespace trireme

@@ -77,6 +77,8 @@ void add_link(OrderedJson& row, const BenchResult& r) {
     for (const BenchRun& run : r.runs) link = link + run.link;
     const uint64_t bytes = link.h2d_bytes + link.hidden_h2d_bytes;
     row["h2d_bytes"] = bytes / r.runs.size();
+    row["h2d_plain_bytes"] = (link.h2d_plain_bytes + link.hidden_h2d_bytes) / r.runs.size();
+    row["codec_ms"] = link.codec_ms / static_cast<double>(r.runs.size());
     const LinkUse& prompts = r.prefill_link;
     row["prefill_h2d_bytes"] = prompts.h2d_bytes + prompts.hidden_h2d_bytes;
     row["prefill_d2h_bytes"] = prompts.d2h_bytes + prompts.hidden_d2h_bytes;

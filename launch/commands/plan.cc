@@ -8,6 +8,7 @@
 #include "launch/report/output.h"
 #include "launch/report/plan_lines.h"
 #include "launch/run/eviction.h"
+#include "launch/run/kv_wire.h"
 #include "launch/run/residency.h"
 #include "launch/run/side_by_side.h"
 #include "launch/run/weight_type.h"
@@ -154,7 +155,14 @@ void run_plan(const Start& start, const RankGroup& rank_group) {
         const WeightType weights = planned_weight_type(o.model, o.dtype, o.activations, backend);
         const int threads = static_cast<int>(std::max<int64_t>(1, o.threads));
         const LevelOptions options = {
-            .k_type = o.cache_type_k, .v_type = o.cache_type_v, .residency = {.ring = o.kv_ring}};
+            .k_type = o.cache_type_k,
+            .v_type = o.cache_type_v,
+            .residency = {
+                .ring = o.kv_ring,
+                .coded =
+                    choose_kv_wire(o, {.head_dim = config.head_dim, .k_type = o.cache_type_k, .v_type = o.cache_type_v},
+                                   backend)
+                        .coded}};
         const EvictionShape eviction =
             eviction_shape(o, config, o.ctx_size == 0 ? config.context : o.ctx_size, /*returns=*/o.side_by_side());
         const ChainPlan chain(o, config, weights.format, options, backend, threads);

@@ -19,5 +19,6 @@ extern "C" void trireme_register_cuda() {
     trireme::device_makers().add("cuda", open_card);
     trireme::device_listers().add("cuda", trireme::list_cards);
     trireme::kernels_makers().add("cuda", trireme::make_cuda_kernels);
+    trireme::tile_coder_makers().add("cuda", trireme::make_cuda_tile_coder);
     trireme::device_comm_makers().add("cuda", trireme::make_cuda_comm);
 }

@@ -36,6 +36,8 @@ enum class Command : unsigned {
 /// The flag that names the prompt: none, --prompt, --file, --prompt-ids, --data or --dataset, --session.
 enum class PromptFrom { kNowhere, kText, kFile, kIds, kData, kSession };
 enum class Print { kText, kIds };
+/// The form of streamed tiles in host memory and on the link.
+enum class KvWire { kRaw, kCoded, kAuto };
 /// The format of bench's table.
 enum class Table { kMd, kWide, kCsv, kJson, kJsonl };
 
@@ -119,6 +121,7 @@ struct Options {
     // The machine that a plan assumes: GB/s, 10^12 operations per second, microseconds per all-reduce. 0: not known.
     double device_gbps = 0, host_gbps = 0;
     double device_tflops = 0, reduce_us = 0, reduce_gbps = 0;
+    KvWire kv_wire = KvWire::kAuto;
     bool kv_verify = false;  // compare digests of streamed tiles before and after each copy
     EvictionOptions eviction;
 

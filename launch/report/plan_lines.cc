@@ -51,7 +51,10 @@ std::vector<std::string> plan_lines(const PlanInput& in, const Plan& p, const Ma
     lines.push_back(m.host_memory == SIZE_MAX
                         ? fmt::format("host: {:.3f} GiB, pinned; no limit (--host-memory)", gib(all.host))
                         : fmt::format("host: {:.3f} of {:.3f} GiB, pinned", gib(all.host), gib(m.host_memory)));
-    line("KV streamed", p.kv.host, fmt::format("{} layers", p.streamed_layers));
+    line("KV streamed", p.kv.host,
+         fmt::format(
+             "{} layers{}", p.streamed_layers,
+             in.coded ? fmt::format(", coded; {:.3f} GiB more if no tile can be", gib(p.worst_host_bytes)) : ""));
     line("prompt's hidden states", p.hidden.host, "");
     line("staging", p.work.host, "");
     line("levels that propose", p.proposing.host, "staging");

@@ -70,7 +70,9 @@ OrderedJson link_facts(const LinkUse& use, double took_ms, double steps) {
     OrderedJson facts = {{"steps", n},
                          {"h2d_bytes", use.h2d_bytes},
                          {"h2d_bytes_per_step", static_cast<double>(use.h2d_bytes) / n},
+                         {"h2d_plain_bytes", use.h2d_plain_bytes},
                          {"d2h_bytes", use.d2h_bytes},
+                         {"d2h_plain_bytes", use.d2h_plain_bytes},
                          {"hidden_h2d_bytes", use.hidden_h2d_bytes},
                          {"hidden_d2h_bytes", use.hidden_d2h_bytes}};
     if (h2d + d2h > 0 && use.h2d_ms + use.d2h_ms == 0) return facts;
@@ -80,6 +82,7 @@ OrderedJson link_facts(const LinkUse& use, double took_ms, double steps) {
     facts["d2h_busy_frac"] = took_ms > 0 ? use.d2h_ms / took_ms : 0;
     facts["link_hidden_frac"] = use.hidden_frac();
     facts["stall_ms"] = use.stall_ms / n;
+    facts["codec_ms"] = use.codec_ms / n;
     facts["compute_ms"] = (took_ms - use.stall_ms) / n;
     return facts;
 }
@@ -124,7 +127,10 @@ OrderedJson residency_facts(const RunReport& r) {
         {"on_chip_layers", p.on_chip_layers}, {"streamed_layers", p.streamed_layers},     {"ring_bytes", p.ring_bytes},
         {"host_kv_bytes", p.kv.host},         {"planned_device_bytes", p.total().device}, {"emulated", emulated}};
     if (emulated) all["link_gbps"] = link.gbps;
-    if (p.streamed_layers > 0) {
+    if (const Transport* transport = r.engine.model().cache().transport()) {
+        const bool coded = r.engine.residency().input.coded;
+        all["kv_wire"] = coded ? "coded" : "raw";
+        if (coded) all["plain_tiles"] = transport->plain_tiles();
         all["prefill"] = link_facts(r.stats.prefill_link, r.stats.prefill_ms, 1);
         all["decode"] = link_facts(r.stats.decode_link, r.stats.decode_ms, decode_steps(r));
     }
@@ -187,6 +193,7 @@ uint64_t peak_rss_bytes() {
 }
 
 RankFacts own_facts(const Engine& e, const GenerateStats& stats) {
+    const Transport* transport = e.model().cache().transport();
     return {.host = host_name(),
             .device = e.device().name(),
             .threads = e.threads(),
@@ -196,7 +203,7 @@ RankFacts own_facts(const Engine& e, const GenerateStats& stats) {
             .kv_bytes = e.model().cache().bytes_of(e.model().context()),
             .device_peak_bytes = e.device().peak(Space::kDevice),
             .peak_rss_bytes = peak_rss_bytes(),
-            .host_kv_bytes = e.model().cache().facts().memory.host,
+            .host_kv_bytes = transport != nullptr ? transport->host_bytes() : e.model().cache().facts().memory.host,
             .h2d_bytes = stats.prefill_link.h2d_bytes + stats.decode_link.h2d_bytes,
             .d2h_bytes = stats.prefill_link.d2h_bytes + stats.decode_link.d2h_bytes,
             .stall_ms = stats.prefill_link.stall_ms + stats.decode_link.stall_ms,
@@ -253,7 +260,10 @@ std::vector<std::string> report_lines(const RunReport& r) {
                                                    link.h2d_gbps(), r.call.options.link.gbps > 0 ? " (emulated)" : "",
                                                    100 * link.hidden_frac(), link.stall_ms / steps)
                                      : "";
-        lines.push_back(fmt::format("link    {:10.1f} MB  a step{}", mb(link.h2d_bytes) / steps, rate));
+        const std::string coded = r.engine.residency().input.coded
+                                      ? fmt::format(" (coded; {:.1f} MB plain)", mb(link.h2d_plain_bytes) / steps)
+                                      : "";
+        lines.push_back(fmt::format("link    {:10.1f} MB  a step{}{}", mb(link.h2d_bytes) / steps, coded, rate));
     }
     for (const std::string& line : acceptance_lines(r.levels)) lines.push_back(line);
     lines.push_back(fmt::format("stopped by {}", stops));

@@ -30,6 +30,9 @@ Engine::Engine(const Start& start, const RankGroup& rank_group) : threads_(start
     device_ = open_run_device(start, rank_group);
     rank_group.phase([&] {
         checkpoint_ = open_checkpoint(command, o, device().backend());
+        wire_ = choose_kv_wire(
+            o, {.head_dim = checkpoint_.config().head_dim, .k_type = o.cache_type_k, .v_type = o.cache_type_v},
+            device().backend());
         if (const std::vector<Options> chains = chains_of(command, o); !chains.empty()) {
             proposing_ = std::make_unique<SpecLevels>(chains, /*again=*/command == Command::kBench, checkpoint_);
         }
@@ -44,14 +47,16 @@ Engine::Engine(const Start& start, const RankGroup& rank_group) : threads_(start
     load_ms_ = trace::ms_since(begin);
 }
 
-LevelOptions Engine::level_options(const Options& o, int64_t context, int64_t prompt_tokens, const SideBySide& beside) {
-    LevelOptions options = {.k_type = o.cache_type_k,
-                            .v_type = o.cache_type_v,
-                            .context = context,
-                            .sequences = beside.texts,
-                            .graphs = o.graphs,
-                            .residency = {.ring = o.kv_ring, .link = o.link, .verify = o.kv_verify},
-                            .passes = o.passes};
+LevelOptions Engine::level_options(const Options& o, int64_t context, int64_t prompt_tokens,
+                                   const SideBySide& beside) const {
+    LevelOptions options = {
+        .k_type = o.cache_type_k,
+        .v_type = o.cache_type_v,
+        .context = context,
+        .sequences = beside.texts,
+        .graphs = o.graphs,
+        .residency = {.ring = o.kv_ring, .link = o.link, .verify = o.kv_verify, .coded = wire_.coded},
+        .passes = o.passes};
     if (beside.texts > 1 && beside.of_one_prompt) options.common = common_tokens(prompt_tokens, context);
     return options;
 }
@@ -107,6 +112,9 @@ void Engine::load(const Start& start, const RankGroup& rank_group, int64_t conte
     }
     if (const std::string line = describe_sharing(config, o.passes); first && !line.empty()) log::info("{}", line);
     log::info("{}", residency_.line);
+    if (residency_.plan.streamed_layers > 0) {
+        log::info("streamed tiles are {}: {}", wire_.coded ? "coded" : "not coded", wire_.reason);
+    }
     if (o.link.gbps > 0 && residency_.plan.streamed_layers == 0 && *start.call.command != Command::kBench) {
         log::warn("--link-gbps has no effect here: no layer is streamed");
     }

@@ -8,6 +8,7 @@
 #include "dist/agreement.h"
 #include "launch/commands/commands.h"
 #include "launch/run/checkpoint.h"
+#include "launch/run/kv_wire.h"
 #include "launch/run/rank_group.h"
 #include "launch/run/residency.h"
 #include "launch/run/run_device.h"
@@ -63,8 +64,8 @@ class Engine {
     double load_ms() const { return load_ms_; }  // time of the constructor and of all load() calls
 
   private:
-    static LevelOptions level_options(const Options& o, int64_t context, int64_t prompt_tokens,
-                                      const SideBySide& beside);
+    LevelOptions level_options(const Options& o, int64_t context, int64_t prompt_tokens,
+                               const SideBySide& beside) const;
 
     int threads_;
     OpenedDevice device_;
@@ -72,6 +73,7 @@ class Engine {
     KeyValues settings_;
     int64_t longest_context_ = 0;
     std::unique_ptr<Comm> device_comm_;  // for the model's collectives; null: the crew's Comm
+    KvWireChoice wire_;
     ResidencyChoice residency_;
     EvictionShape eviction_;
     std::unique_ptr<Weights> weights_;

@@ -112,8 +112,8 @@ std::string value_of(const std::map<std::string, std::string>& settings, const s
 
 KeyValues deciding_settings(Command command, const KeyValues& settings, bool seed_drawn) {
     constexpr std::array free = {"model", "model-draft", "tokenizer", "print", "parallel", "kv-on-chip", "kv-ring",
-                                 "host-memory", "device-memory", "link-gbps", "link-us", "kv-verify", "device",
-                                 "no-graphs", "graphs", "num-samples", "tensor-parallel-size",
+                                 "host-memory", "device-memory", "link-gbps", "link-us", "kv-verify", "kv-wire",
+                                 "device", "no-graphs", "graphs", "num-samples", "tensor-parallel-size",
                                  // Aliases of other flags.
                                  "h2o", "kv-rolling", "no-bos", "kv-cache-dtype"};
     constexpr std::array not_files = {"commit", "command", "backend",

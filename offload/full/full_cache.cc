@@ -64,13 +64,14 @@ FullCache::Streaming::~Streaming() {
     transport.drain();
 }
 
-StreamShape stream_shape(const KvShape& shape, int64_t layers, size_t span_bytes) {
+StreamShape stream_shape(const KvShape& shape, int64_t layers, size_t span_bytes, bool coded) {
     return {.layout = shape.layout,
             .layers = layers,
             .sequences = shape.sequences,
             .tiles = shape.tiles_per_sequence(),
             .span_bytes = span_bytes,
-            .common = shape.common_tiles()};
+            .common = shape.common_tiles(),
+            .coded = coded};
 }
 
 FullCache::FullCache(Device& device, Stream& compute, const KvShape& kv, const Residency& residency,
@@ -85,11 +86,12 @@ FullCache::FullCache(Device& device, Stream& compute, const KvShape& kv, const R
       staged_v_(device_tables_.take(kv.layout.v_type, staged_shape(kv))),
       zeros_(device_tables_.take(DType::kI32, {kMaxRows})),
       kept_(device, compute),
-      streaming_(streamed_layers_ == 0 ? nullptr
-                                       : std::make_unique<Streaming>(
-                                             device, compute, stream_shape(kv, streamed_layers_, residency.span_bytes),
-                                             streamed_owners(streamed_), residency,
-                                             streamed_reads(reads_or_all(reads, kv.owner_layers), streamed_))) {
+      streaming_(streamed_layers_ == 0
+                     ? nullptr
+                     : std::make_unique<Streaming>(
+                           device, compute, stream_shape(kv, streamed_layers_, residency.span_bytes, residency.coded),
+                           streamed_owners(streamed_), residency,
+                           streamed_reads(reads_or_all(reads, kv.owner_layers), streamed_))) {
     for (OwnerIndex owner; owner.i < kv.owner_layers; ++owner) {
         layers_.push_back({.layout = kv.layout,
                            .tiles = on_chip(owner) ? device_tables_.take(DType::kI64, table_shape(kv))
@@ -340,8 +342,14 @@ void FullCache::tiles(Archive& ar, int64_t n) {
         for (int64_t t = 0; t < tiles_for(n); ++t) {
             const bool on_host = !on_chip(owner) && !fills && t < TailTiles::first_tile(n);
             if (on_host) {
-                ar.memory(compute_,
-                          bytes_on_host(streaming_->transport.stored_at(streamed, 0, t), s.layout.tile_bytes()));
+                const Transport& transport = streaming_->transport;
+                char* const plain = transport.stored_at(streamed, 0, t);
+                if (plain != nullptr) {
+                    ar.memory(compute_, bytes_on_host(plain, s.layout.tile_bytes()));
+                } else {
+                    ar.produce(s.layout.tile_bytes(),
+                               [&transport, streamed, t](void* to) { transport.decode(streamed, 0, t, to); });
+                }
             } else {
                 char* const tile = on_chip(owner) ? tile_on_chip(owner, 0, t)
                                    : fills        ? streaming_->window.at(t)

@@ -19,7 +19,7 @@
 namespace trireme {
 
 /// Sizes for streaming `layers` of the owner layers in spans of at least `span_bytes` bytes.
-StreamShape stream_shape(const KvShape& shape, int64_t layers, size_t span_bytes);
+StreamShape stream_shape(const KvShape& shape, int64_t layers, size_t span_bytes, bool coded);
 
 /// Where the tiles of a cache are stored, and how streamed ones are copied.
 struct Residency {
@@ -31,6 +31,7 @@ struct Residency {
     bool hidden_on_host = false;  // a prompt's residual streams are in host memory; ignored if no layer is streamed
     bool by_layers = false;       // prefill layer by layer even if none is streamed: an observer requires it
     bool verify = false;          // compare digests of tiles when they are written and when they arrive (Transport)
+    bool coded = false;           // streamed tiles are coded in host memory and on the link (kernels/tile_code.h)
 };
 
 class FullCache final : public KvCache {

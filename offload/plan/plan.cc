@@ -19,7 +19,7 @@ StreamedReads streamed_reads_of(const PlanInput& in, const std::vector<bool>& on
     StreamedReads s;
     s.numbers = number_streamed(in.kv.owner_layers, on_chip);
     s.reads = streamed_reads(in.reads, s.numbers);
-    s.ring_holds = TileRing::holds_a_layer(stream_shape(in.kv, /*layers=*/1, in.span_bytes), in.ring);
+    s.ring_holds = TileRing::holds_a_layer(stream_shape(in.kv, /*layers=*/1, in.span_bytes, in.coded), in.ring);
     return s;
 }
 int64_t useful_frames_of(const PlanInput& in, int64_t on_chip) {
@@ -78,17 +78,18 @@ Plan plan_with(const PlanInput& in, int64_t on_chip, bool hidden_on_host, int64_
         p.prefill_work_bytes += in.prompt_batches.device;
     }
     if (in.evicting || streamed == 0) return p;
-    const StreamShape shape = stream_shape(in.kv, streamed, in.span_bytes);
+    const StreamShape shape = stream_shape(in.kv, streamed, in.span_bytes, in.coded);
     p.span_tiles = TileRing::span_tiles(shape, in.ring);
     p.ring_bytes = TileRing::bytes(shape, in.ring);
     p.frames = frames;
     p.frame_bytes = TileRing::frame_bytes(shape, frames);
     p.tail_bytes = TailTiles::bytes(shape);
-    p.kv.host = static_cast<size_t>(streamed) * in.kv.layer_bytes();
+    p.kv.host = static_cast<size_t>(streamed * shape.all_tiles()) * shape.stored_bytes();
+    if (in.coded) p.worst_host_bytes = static_cast<size_t>(streamed) * in.kv.layer_bytes();
     p.hidden_on_host = hidden_on_host;
     if (hidden_on_host) p.hidden = in.hidden_on_host;
     p.work.device += TileRing::table_bytes(shape, in.ring, frames) + TailTiles::table_bytes(shape) +
-                     PrefillWindow::table_bytes(shape);
+                     PrefillWindow::table_bytes(shape) + Transport::codec_bytes(shape);
     const StreamedReads s = streamed_reads_of(in, p.on_chip);
     p.runs = read_runs(s.reads, frames, s.ring_holds);
     const std::vector<int64_t> times = crossings(p.runs, streamed, s.ring_holds);

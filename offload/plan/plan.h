@@ -24,6 +24,7 @@ struct PlanInput {
     int64_t on_chip = kAuto;              // number of owner layers, kAuto: as many as fit, or kAll
     int64_t ring = 4;                     // slots that streamed tiles pass through
     size_t span_bytes = size_t{2} << 20;
+    bool coded = false;                // streamed tiles are coded (Residency)
     size_t weight_bytes = 0;           // on the device
     size_t weight_bytes_per_step = 0;  // weights that a decode step reads
     size_t weights_per_step = 0;       // the number of these weights
@@ -72,6 +73,7 @@ struct Plan {
     // All on the device. tail_bytes: the newest tiles (TailTiles). summary_bytes: the mean keys of retrieval's chunks.
     size_t weight_bytes = 0, ring_bytes = 0, frame_bytes = 0, tail_bytes = 0, summary_bytes = 0;
     bool hidden_on_host = false;
+    size_t worst_host_bytes = 0;  // beyond `kv.host`, if no tile could be coded
 
     /// The memory of all parts. It is allocated before the prompt and kept. A prefill uses all of it: it also fills the
     /// retrieval set, layer by layer.

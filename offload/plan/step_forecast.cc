@@ -20,6 +20,12 @@ double tokens_bytes(const PlanInput& in, int64_t tokens) {
            static_cast<double>(tokens);
 }
 
+/// Bytes of a tile in host memory and on the link, relative to the plain tile.
+double stored_share(const PlanInput& in) {
+    const StreamShape shape{.layout = in.kv.layout, .coded = in.coded};
+    return static_cast<double>(shape.stored_bytes()) / static_cast<double>(shape.tile_bytes());
+}
+
 /// The spans of a streamed layer that a step reads from host memory if every sequence has `length` tokens. In tiles.
 std::vector<int64_t> spans_of(const PlanInput& in, const Plan& plan, int64_t length) {
     std::vector<int64_t> spans;
@@ -95,11 +101,13 @@ StepForecast forecast(const PlanInput& in, const Plan& plan, const Machine& m, i
                 const double bytes = tokens_bytes(in, tiles * kTileTokens);
                 double& free = run->held() ? frame_free[index(run->frame)] : slot_free[turn++ % slot_free.size()];
                 if (!fetched) {
-                    const double copy = m.link_us * 1e-3 + ms(bytes, m.link_gbps);
+                    const double copied = bytes * stored_share(in);
+                    const double copy = m.link_us * 1e-3 + ms(copied, m.link_gbps);
                     link = std::max(link, free) + copy;
                     compute = std::max(compute, link);
-                    f.h2d_bytes += static_cast<size_t>(bytes);
+                    f.h2d_bytes += static_cast<size_t>(copied);
                     f.copy_ms += copy;
+                    if (in.coded) add(ms(copied + bytes, m.device_gbps));  // at most: a GPU decodes on another stream
                 }
                 add(ms(bytes, m.device_gbps));
                 if (run->held() ? run->last && last : last || !holds) free = compute;

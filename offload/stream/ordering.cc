@@ -1,6 +1,7 @@
 #include "offload/stream/ordering.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "runtime/index.h"
 
@@ -31,10 +32,19 @@ void Ordering::wait(Lane lane, const Mark& mark, const char* what) {
     stream(lane).wait(slip == Slip::kNoRecord ? mark.before : mark.event, what);
 }
 
+void Ordering::synchronize(Lane lane, const Mark& mark) {
+    for (Clock& known : known_) {
+        for (size_t i = 0; i < kLanes; ++i) known[i] = std::max(known[i], mark.reached[i]);
+    }
+    const Slip slip = waits_++ == slip_at_ ? slip_ : Slip::kNone;
+    const Event event = slip == Slip::kNoRecord ? mark.before : mark.event;
+    if (slip != Slip::kNoWait && event.stream != nullptr) stream(lane).synchronize(event);
+}
+
 void Ordering::wait_all(Lane lane, std::span<const Mark> marks, const char* what) {
     // Waits for the marks that imply most first: wait() then leaves out those that they imply. (If mark a implies mark
     // b, the sum of a.reached is larger.)
-    const auto knows = [](const Mark& m) { return m.reached[0] + m.reached[1] + m.reached[2]; };
+    const auto knows = [](const Mark& m) { return std::accumulate(m.reached.begin(), m.reached.end(), uint64_t{0}); };
     for (uint64_t next = UINT64_MAX;;) {
         const Mark* best = nullptr;
         for (const Mark& m : marks) {

@@ -1,7 +1,7 @@
 #pragma once
-/// Ordering: makes work on one of a rank's three streams wait for work on another. Vector clocks record what each
+/// Ordering: makes work on one of a rank's four streams wait for work on another. Vector clocks record what each
 /// stream has already waited for. A wait that would add nothing is not enqueued, so every wait that is enqueued is
-/// needed. No call blocks the host.
+/// needed. Only synchronize() blocks the host.
 
 #include <array>
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace trireme {
 
-/// The three streams: kernels, copies from host to device, copies from device to host.
-enum class Lane : uint8_t { kCompute, kH2d, kD2h };
+/// The streams: kernels, copies from host to device, copies from device to host; coding and decoding of tiles.
+enum class Lane : uint8_t { kCompute, kH2d, kD2h, kCodec };
 
 class Ordering {
   public:
-    static constexpr size_t kLanes = 3;
+    static constexpr size_t kLanes = 4;
     using Clock = std::array<uint64_t, kLanes>;  // [lane] the number of its marks that are known to be reached
 
     /// A point in a lane's work. `reached`: the marks of all lanes that are reached when this one is. A
@@ -27,7 +27,9 @@ class Ordering {
         Clock reached{};
     };
 
-    Ordering(Stream& compute, Stream& h2d, Stream& d2h) : streams_{&compute, &h2d, &d2h} {}
+    /// `codec`: null if no tile is coded; lane kCodec is then not used.
+    Ordering(Stream& compute, Stream& h2d, Stream& d2h, Stream* codec = nullptr)
+        : streams_{&compute, &h2d, &d2h, codec} {}
 
     Stream& stream(Lane lane) const { return *streams_[index(lane)]; }
     /// A mark after everything enqueued on the lane so far; the previous mark again if nothing was enqueued since.
@@ -37,6 +39,10 @@ class Ordering {
     void wait(Lane lane, const Mark& mark, const char* what = "wait");
     /// Like wait(), for several marks, with as few waits as possible.
     void wait_all(Lane lane, std::span<const Mark> marks, const char* what = "wait");
+
+    /// Blocks the host until a mark of the lane is reached. Errors: those of its stream. All work that is enqueued from
+    /// here on, on any lane, starts after it.
+    void synchronize(Lane lane, const Mark& mark);
 
     /// For tests. waits() is the number of waits enqueued so far. slip() sets a fault at one of them (counted from 0),
     /// as if a line of the program were missing. kNoWait leaves the wait out; kNoRecord waits for the lane's previous

@@ -56,8 +56,7 @@ void PrefillWindow::bring(StreamedIndex layer, int64_t tokens) {
     for (int64_t first = 0; first < on_host; first += ring_.span()) {
         const TileRange tiles{first, std::min(first + ring_.span(), on_host)};
         ring_.claim(Lane::kH2d, tiles);
-        transport_.fetch(at(first), layer, sequence_, tiles);
-        ring_.release(Lane::kH2d, tiles);
+        ring_.release(Lane::kH2d, tiles, transport_.fetch(at(first), layer, sequence_, tiles));
     }
     ring_.claim(Lane::kCompute, {0, wanted});
     tails_.hand_over(layer, sequence_, {on_host, wanted}, ring_.memory());
@@ -71,7 +70,8 @@ void PrefillWindow::store_up_to(int64_t tile) {
     if (tile <= stored_) return;
     const TileRange tiles{stored_, tile};
     transport_.seal(at(stored_), layer_, sequence_, tiles);
-    transport_.store(at(stored_), layer_, sequence_, tiles, transport_.order().record(Lane::kCompute));
+    const Transport::Written span{at(stored_), layer_, tiles};
+    transport_.store({&span, 1}, sequence_, transport_.order().record(Lane::kCompute));
     ring_.release(Lane::kD2h, tiles);
     stored_ = tile;
 }

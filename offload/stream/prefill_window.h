@@ -2,7 +2,7 @@
 /// The window of a layer-by-layer prefill: the ring's memory, which holds one sequence's tiles of one streamed layer.
 /// Complete tiles are copied to host memory; then the next layer's tiles replace them. If a layer needs several passes,
 /// each writing pass computes its tiles again; in the end host memory holds those of the last one. FullCache uses it.
-/// Calls enqueue and return.
+/// Calls enqueue and return, unless tiles are coded (Transport::store).
 
 #include <cstdint>
 #include <vector>

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/kv.h"
+#include "kernels/tile_code.h"
 
 namespace trireme {
 
@@ -17,8 +18,11 @@ struct StreamShape {
     // one span.
     size_t span_bytes = 0;
     int64_t common = 0;  // leading tiles that all sequences share; they belong to sequence 0
+    bool coded = false;  // tiles in host memory and on the link are coded (kernels/tile_code.h)
 
     size_t tile_bytes() const { return layout.tile_bytes(); }
+    /// Bytes of a tile in host memory and on the link.
+    size_t stored_bytes() const { return coded ? static_cast<size_t>(tile_code(layout).bytes) : tile_bytes(); }
     /// The number of a layer's tiles, of all sequences. Shared tiles count once.
     int64_t all_tiles() const { return common + sequences * (tiles - common); }
     /// The index of a sequence's tile among all_tiles(), as in frames and digests; HostStore has its own order. A

@@ -14,6 +14,7 @@ TailTiles::TailTiles(Device& device, Transport& transport, const StreamShape& sh
       memory_(device, bytes(shape)),
       table_memory_(device, table_bytes(shape)),
       held_(static_cast<size_t>(shape.sequences * kPlaces)) {
+    written_.reserve(static_cast<size_t>(shape.layers));
     const Shape table{shape.sequences, shape.tiles};
     TableWriter tables(device, transport_.order().stream(Lane::kCompute), table);
     for (StreamedIndex layer; layer.i < shape.layers; ++layer) {
@@ -44,9 +45,9 @@ void TailTiles::store(int64_t sequence, int64_t t) {
     };
     each([&](StreamedIndex layer, const char* tile) { transport_.seal(tile, layer, sequence, {t, t + 1}); });
     const Ordering::Mark mark = transport_.order().record(Lane::kCompute);
-    each([&](StreamedIndex layer, const char* tile) {
-        held(sequence, t).stored = transport_.store(tile, layer, sequence, {t, t + 1}, mark);
-    });
+    written_.clear();
+    each([&](StreamedIndex layer, const char* tile) { written_.push_back({tile, layer, {t, t + 1}}); });
+    held(sequence, t).stored = transport_.store(written_, sequence, mark);
 }
 
 void TailTiles::fork(int64_t sequence, int64_t length) {

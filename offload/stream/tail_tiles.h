@@ -1,7 +1,8 @@
 #pragma once
 /// TailTiles: the two newest tiles of each sequence of each streamed layer, on the device. Decode writes committed rows
 /// here. A tile is copied to host memory when it is complete. Until the next tile is also complete, attention reads it
-/// from here, so that the copy has time. FullCache uses it. Calls enqueue and return.
+/// from here, so that the copy has time. FullCache uses it. Calls enqueue and return,
+/// unless tiles are coded (Transport::store).
 
 #include <cstdint>
 #include <vector>
@@ -83,8 +84,9 @@ class TailTiles {
     Buffer<Space::kDevice> memory_;  // [layers, sequences, kPlaces] tiles
     Arena<Space::kDevice> table_memory_;
     std::vector<Tensor> tables_;
-    std::vector<Held> held_;   // [sequences, kPlaces]
-    Ordering::Mark returned_;  // the last copy back from host memory
+    std::vector<Held> held_;                   // [sequences, kPlaces]
+    std::vector<Transport::Written> written_;  // of a store
+    Ordering::Mark returned_;                  // the last copy back from host memory
 };
 
 }  // namespace trireme

@@ -253,7 +253,10 @@ void TileRing::claim(Lane lane, const TileRange& tiles) {
 }
 
 void TileRing::release(Lane lane, const TileRange& tiles) {
-    const Ordering::Mark mark = transport_.order().record(lane);
+    release(lane, tiles, transport_.order().record(lane));
+}
+
+void TileRing::release(Lane lane, const TileRange& tiles, const Ordering::Mark& mark) {
     for (int64_t t = tiles.first / span_; t * span_ < tiles.end; ++t) {
         Slot& s = slots_[index(t)];
         (lane == Lane::kH2d ? s.filled : lane == Lane::kD2h ? s.stored : s.read) = mark;

@@ -77,6 +77,8 @@ class TileRing {
     /// For PrefillWindow: records that the work on `lane` so far uses these slots. It fills (kH2d), reads or writes
     /// (kCompute) or stores them (kD2h).
     void release(Lane lane, const TileRange& tiles);
+    /// Likewise, for work that ends at a known mark.
+    void release(Lane lane, const TileRange& tiles, const Ordering::Mark& mark);
 
   private:
     struct Slot {

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-size_t span_bytes(const StreamShape& shape, const TileRange& tiles) {
+size_t plain_bytes(const StreamShape& shape, const TileRange& tiles) {
     return static_cast<size_t>(tiles.end - tiles.first) * shape.tile_bytes();
 }
 
@@ -70,14 +70,18 @@ class Transport::Digests {
 Transport::Transport(Device& device, Stream& compute, const StreamShape& shape, std::vector<OwnerIndex> owners,
                      const Link& link, bool verify)
     : shape_(shape),
+      backend_(device.backend()),
       h2d_(device.make_stream("h2d")),
       d2h_(device.make_stream("d2h")),
-      order_(compute, *h2d_, *d2h_),
+      codec_stream_(shape.coded ? device.make_stream("codec") : nullptr),
+      order_(compute, *h2d_, *d2h_, codec_stream_.get()),
       store_(device, shape),
       stored_(static_cast<size_t>(shape.all_tiles())),
       fetched_(stored_.size()),
-      digests_(verify ? std::make_unique<Digests>(device, shape, std::move(owners)) : nullptr) {
+      digests_(verify ? std::make_unique<Digests>(device, shape, std::move(owners)) : nullptr),
+      codec_(shape.coded ? std::make_unique<TileCodec>(device, order_, shape) : nullptr) {
     if (link.gbps > 0) emulate_link(link);
+    if (codec_) outgoing_.reserve(static_cast<size_t>(std::max(shape.tiles, shape.layers)));
 }
 
 void Transport::emulate_link(const Link& link) {
@@ -92,17 +96,21 @@ LinkUse Transport::use() const {
     use.h2d_ms = ms(spent(Lane::kH2d, "kv_h2d") + spent(Lane::kH2d, "rows_h2d"));
     use.d2h_ms = ms(spent(Lane::kD2h, "kv_d2h") + spent(Lane::kD2h, "rows_d2h"));
     use.stall_ms = ms(spent(Lane::kCompute, "kv_stall") + spent(Lane::kCompute, "rows_stall"));
+    if (codec_) use.codec_ms = ms(spent(Lane::kCodec, "kv_encode") + spent(Lane::kCodec, "kv_decode"));
     return use;
 }
 
 LinkUse LinkUse::operator-(const LinkUse& b) const {
     return {h2d_bytes - b.h2d_bytes,
             d2h_bytes - b.d2h_bytes,
+            h2d_plain_bytes - b.h2d_plain_bytes,
+            d2h_plain_bytes - b.d2h_plain_bytes,
             hidden_h2d_bytes - b.hidden_h2d_bytes,
             hidden_d2h_bytes - b.hidden_d2h_bytes,
             h2d_ms - b.h2d_ms,
             d2h_ms - b.d2h_ms,
-            stall_ms - b.stall_ms};
+            stall_ms - b.stall_ms,
+            codec_ms - b.codec_ms};
 }
 
 LinkUse LinkUse::operator+(const LinkUse& more) const {
@@ -124,6 +132,7 @@ Transport::~Transport() {
 
 void Transport::drain() noexcept {
     for (const Lane lane : {Lane::kCompute, Lane::kH2d, Lane::kD2h}) order_.stream(lane).drain();
+    if (codec_stream_) codec_stream_->drain();
 }
 
 void Transport::settle() {
@@ -131,19 +140,45 @@ void Transport::settle() {
 }
 
 Ordering::Mark Transport::fetch(char* to, StreamedIndex layer, int64_t sequence, const TileRange& tiles) {
-    const size_t bytes = span_bytes(shape_, tiles);
     check(sequence == 0 || tiles.end <= shape_.common || tiles.first >= shape_.common,
           "kv: tiles [{}, {}) of sequence {} are not consecutive: {} are common", tiles.first, tiles.end, sequence,
           shape_.common);
     order_.wait(Lane::kH2d, stored(sequence, tiles.end - 1));  // implies every tile before it: stores are in order
-    h2d_->copy(bytes_on_device(to, bytes), bytes_on_host(store_.at(layer, sequence, tiles.first), bytes), "kv_h2d");
-    enqueued_.h2d_bytes += bytes;
-    for (int64_t t = tiles.first; digests_ && t < tiles.end; ++t) {
-        digests_->compare(*h2d_, to + static_cast<size_t>(t - tiles.first) * shape_.tile_bytes(), layer, sequence, t);
+    const size_t bytes = plain_bytes(shape_, tiles);
+    enqueued_.h2d_plain_bytes += bytes;
+    const Lane arrival = codec_ ? Lane::kCodec : Lane::kH2d;
+    if (codec_) {
+        fetch_coded(to, layer, sequence, tiles);
+    } else {
+        h2d_->copy(bytes_on_device(to, bytes), bytes_on_host(store_.at(layer, sequence, tiles.first), bytes), "kv_h2d");
+        enqueued_.h2d_bytes += bytes;
     }
-    const Ordering::Mark mark = order_.record(Lane::kH2d);
+    for (int64_t t = tiles.first; digests_ && t < tiles.end; ++t) {
+        digests_->compare(order_.stream(arrival), to + static_cast<size_t>(t - tiles.first) * shape_.tile_bytes(),
+                          layer, sequence, t);
+    }
+    const Ordering::Mark mark = order_.record(arrival);
     for (int64_t t = tiles.first; t < tiles.end; ++t) fetched_[place(sequence, t)] = mark;
     return mark;
+}
+
+void Transport::fetch_coded(char* to, StreamedIndex layer, int64_t sequence, const TileRange& tiles) {
+    for (int64_t t = tiles.first, n = 0; t < tiles.end; t += n) {
+        char* const plain = store_.plain_at(layer, sequence, t);
+        n = 1;
+        if (plain != nullptr) {
+            // Tiles that were fetched to the same place, and then discarded, may still be being decoded.
+            order_.wait(Lane::kH2d, order_.record(Lane::kCodec));
+            h2d_->copy(bytes_on_device(to, shape_.tile_bytes()), bytes_on_host(plain, shape_.tile_bytes()), "kv_h2d");
+            enqueued_.h2d_bytes += shape_.tile_bytes();
+            if (t + 1 == tiles.end) order_.wait(Lane::kCodec, order_.record(Lane::kH2d));
+        } else {
+            while (t + n < tiles.end && store_.plain_at(layer, sequence, t + n) == nullptr) ++n;
+            codec_->fetch(to, store_.at(layer, sequence, t), n);
+            enqueued_.h2d_bytes += static_cast<size_t>(n) * shape_.stored_bytes();
+        }
+        to += static_cast<size_t>(n) * shape_.tile_bytes();
+    }
 }
 
 void Transport::seal(const char* from, StreamedIndex layer, int64_t sequence, const TileRange& tiles) {
@@ -155,18 +190,60 @@ void Transport::seal(const char* from, StreamedIndex layer, int64_t sequence, co
     }
 }
 
-Ordering::Mark Transport::store(const char* from, StreamedIndex layer, int64_t sequence, const TileRange& tiles,
-                                const Ordering::Mark& written) {
-    const size_t bytes = span_bytes(shape_, tiles);
-    order_.wait(Lane::kD2h, written);
-    for (int64_t t = tiles.first; t < tiles.end; ++t) {  // a fetch from before a truncation may still read the tile
-        order_.wait(Lane::kD2h, fetched_[place(sequence, t)]);
+Ordering::Mark Transport::store(std::span<const Written> spans, int64_t sequence, const Ordering::Mark& written) {
+    if (!codec_) order_.wait(Lane::kD2h, written);
+    for (const Written& w : spans) {
+        for (int64_t t = w.tiles.first; t < w.tiles.end;
+             ++t) {  // a fetch from before a truncation may still read the tile
+            order_.wait(Lane::kD2h, fetched_[place(sequence, t)]);
+        }
     }
-    d2h_->copy(bytes_on_host(store_.at(layer, sequence, tiles.first), bytes), bytes_on_device(from, bytes), "kv_d2h");
-    enqueued_.d2h_bytes += bytes;
+    if (codec_) {
+        store_coded(spans, sequence, written);
+    } else {
+        for (const Written& w : spans) {
+            const size_t bytes = plain_bytes(shape_, w.tiles);
+            d2h_->copy(bytes_on_host(store_.at(w.layer, sequence, w.tiles.first), bytes),
+                       bytes_on_device(w.from, bytes), "kv_d2h");
+            enqueued_.d2h_bytes += bytes;
+        }
+    }
     const Ordering::Mark mark = order_.record(Lane::kD2h);
-    for (int64_t t = tiles.first; t < tiles.end; ++t) stored_[place(sequence, t)] = mark;
+    for (const Written& w : spans) {
+        enqueued_.d2h_plain_bytes += plain_bytes(shape_, w.tiles);
+        for (int64_t t = w.tiles.first; t < w.tiles.end; ++t) stored_[place(sequence, t)] = mark;
+    }
     return mark;
+}
+
+void Transport::store_coded(std::span<const Written> spans, int64_t sequence, const Ordering::Mark& written) {
+    outgoing_.clear();
+    for (const Written& w : spans) {
+        for (int64_t t = w.tiles.first; t < w.tiles.end; ++t) {
+            const char* from = w.from + static_cast<size_t>(t - w.tiles.first) * shape_.tile_bytes();
+            outgoing_.push_back({from, store_.at(w.layer, sequence, t), /*fits=*/false});
+        }
+    }
+    codec_->store(outgoing_, written);
+    const auto each = [&](const auto& body) {
+        const TileCodec::Outgoing* sent = outgoing_.data();
+        for (const Written& w : spans) {
+            for (int64_t t = w.tiles.first; t < w.tiles.end; ++t) body(w.layer, t, *sent++);
+        }
+    };
+    each([&](StreamedIndex layer, int64_t t, const TileCodec::Outgoing& sent) {
+        store_.set_plain(layer, sequence, t, !sent.fits);  // may lack memory: before any copy
+        enqueued_.d2h_bytes += sent.fits ? shape_.stored_bytes() : shape_.tile_bytes();
+    });
+    each([&](StreamedIndex layer, int64_t t, const TileCodec::Outgoing& sent) {
+        if (sent.fits) return;
+        d2h_->copy(bytes_on_host(store_.plain_at(layer, sequence, t), shape_.tile_bytes()),
+                   bytes_on_device(sent.plain, shape_.tile_bytes()), "kv_d2h");
+    });
+}
+
+void Transport::decode(StreamedIndex layer, int64_t sequence, int64_t tile, void* to) const {
+    decode_tile(tile_code(shape_.layout), backend_, store_.at(layer, sequence, tile), static_cast<char*>(to));
 }
 
 void Transport::copy_rows(const Tensor& to, const HostTensor& from) {

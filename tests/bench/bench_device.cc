@@ -1,5 +1,5 @@
-// Products and attention of 7B shapes on a device, for decoding and prefill, and the device's copy rate: one JSON line
-// each. Prefill products (cuBLASLt on a GPU) follow the decode products of the same shape.
+// Products and attention of 7B shapes on a device, for decoding and prefill, coding of KV tiles, and the device's copy
+// rate: one JSON line each. Prefill products (cuBLASLt on a GPU) follow the decode products of the same shape.
 //   bench_device [DEVICE = cuda] [scale = 1: 1 / scale of the widths, for trying it out]
 
 #include <chrono>
@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "kernels/kernels.h"
+#include "kernels/tile_coder.h"
 #include "runtime/buffer.h"
 #include "runtime/module.h"
 #include "tests/bench/timing.h"
@@ -53,6 +54,7 @@ class Bench {
             }
             matmul(*prefill_, "matmul_prefill", kPrefillRows, n / scale_, k / scale_);
         }
+        for (const int64_t kv_heads : {32, 8}) codec(kv_heads);
         for (const int64_t kv_heads : {32, 8}) {
             for (const int64_t context : {4096, 32768, 131072}) {
                 for (const int64_t rows : {1, 8, 17, 64})
@@ -157,6 +159,28 @@ class Bench {
                    "\n",
                    name, kv_heads, context, rows, s * 1e6, bytes / s * 1e-9, bytes / s * 1e-9 / copy_gbps_,
                    4 * pairs * static_cast<double>(kHeads * kHeadDim) / s * 1e-12);
+        std::fflush(stdout);
+    }
+
+    /// Coding and decoding of 16 tiles of bf16, without escapes.
+    void codec(int64_t kv_heads) {
+        constexpr int64_t kTiles = 16;
+        const KvLayout layout{kv_heads, kHeadDim, DType::kBF16, DType::kBF16};
+        const std::unique_ptr<TileCoder> coder = make_tile_coder(*device_, *stream_, layout);
+        const size_t bytes = kTiles * layout.tile_bytes(),
+                     coded_bytes = static_cast<size_t>(kTiles * coder->code().bytes);
+        auto* plain = static_cast<char*>(next(bytes));
+        auto* coded = static_cast<char*>(next(coded_bytes));
+        auto* counts = static_cast<uint32_t*>(next(kTiles * sizeof(uint32_t)));
+        const double encode = time([&] { coder->encode(coded, counts, plain, kTiles); });
+        const double decode = time([&] { coder->decode(plain, coded, kTiles); });
+        for (const auto& [name, s] : {std::pair{"kv_encode", encode}, {"kv_decode", decode}}) {
+            const double gbps = static_cast<double>(bytes + coded_bytes) / s * 1e-9;
+            fmt::print(
+                R"({{"bench":"{}","kv_heads":{},"us":{:.2f},"plain_gbps":{:.1f},"gbps":{:.1f},"of_copy":{:.3f}}})"
+                "\n",
+                name, kv_heads, s * 1e6, static_cast<double>(bytes) / s * 1e-9, gbps, gbps / copy_gbps_);
+        }
         std::fflush(stdout);
     }
 

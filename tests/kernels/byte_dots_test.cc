@@ -1,5 +1,5 @@
 /// Dot products of bytes in registers of 256 bits against those of 512 bits. Few CPUs have both AVX-VNNI and AVX-512,
-/// so the instruction has AVX-512's encoding here (byte_dots_evex.cc).
+/// so the instruction has AVX-512's encoding here (kernels/cpu/byte_dots_evex.cc).
 
 #include "kernels/cpu/byte_dots.h"
 

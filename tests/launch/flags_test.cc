@@ -62,6 +62,7 @@ const std::map<std::string, std::string> kExamples = {
     {"reduce-us", "12.5"},
     {"reduce-gbps", "11.5"},
     {"kv-verify", "on"},
+    {"kv-wire", "coded"},
     {"layer-window", "W+1"},
     {"kv-policy", "h2o"},
     {"h2o", "on"},

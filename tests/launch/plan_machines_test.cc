@@ -24,13 +24,27 @@ ProcessResult plan_for_4090(const Words& more) {
 
 // TriForce's measured baseline (reference triforce.md 3.8): 12 layers on chip.
 TEST(Plan, OfTwoRtx4090IsTheKnownBaseline) {
-    const ProcessResult r = plan_for_4090({"-c", "130048", "--ranks", "2", "--device", "cuda", "--kv-on-chip", "12"});
+    const ProcessResult r =
+        plan_for_4090({"-c", "130048", "--ranks", "2", "--device", "cuda", "--kv-on-chip", "12", "--kv-wire", "raw"});
     ASSERT_EQ(r.status, 0) << r.err << r.out;
     EXPECT_NEAR(number_after(r.out, "130048: "), 840, 0.05 * 840);
     EXPECT_THAT(r.out, HasSubstr("pinned; no limit (--host-memory)"));
     const double device = number_after(r.out, "device: "), host = number_after(r.out, "host: ");
     EXPECT_NEAR(number_after(r.out, "all 2 ranks: device "), 2 * device, 0.002);
     EXPECT_NEAR(number_after(r.out.substr(r.out.find("all 2 ranks")), "host "), 2 * host, 0.002);
+}
+
+// Coded tiles take 11.34 of 16 bits.
+TEST(Plan, OfCodedTilesIsFasterByWhatTheySave) {
+    const Words run = {"-c",           "130048", "--ranks",          "2",   "--device", "cuda",
+                       "--kv-on-chip", "12",     "--kv-cache-dtype", "bf16"};
+    const auto ms = [&](const char* wire) {
+        Words words = run;
+        words.insert(words.end(), {"--kv-wire", wire});
+        return number_after(plan_for_4090(words).out, "130048: ");
+    };
+    EXPECT_NEAR(ms("coded"), ms("raw") / 1.41, 0.02 * ms("raw"));
+    EXPECT_EQ(ms("auto"), ms("coded"));
 }
 
 // TriForce's three runs (reference triforce.md 6), planned with their configuration files.
@@ -40,7 +54,7 @@ TEST(Plan, OfTriForcesRunsByTheirConfigs) {
         words.insert(words.end(), more.begin(), more.end());
         return plan_for_4090(words);
     };
-    const ProcessResult two = by("2-gpu");
+    const ProcessResult two = by("2-gpu", {"--kv-wire", "raw"});
     EXPECT_EQ(two.status, 0) << two.err;
     EXPECT_THAT(two.out, HasSubstr("130304 tokens, 2 ranks"));
     EXPECT_THAT(two.out, HasSubstr("9 of 32 layers"));

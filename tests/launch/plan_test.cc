@@ -30,13 +30,14 @@ std::string suggested(const std::string& text, const std::string& flag) {
 
 // 28 layers fit on the device; the other four take 8 GiB of host memory, of which 0.7 GiB is missing.
 TEST(PlanCommand, PrintsTheClosestPlanAndWhatItLacks) {
-    const ProcessResult fits = trireme(plan({"--device-memory", "72G", "--host-memory", "64G"}));
+    const ProcessResult fits = trireme(plan({"--kv-wire", "raw", "--device-memory", "72G", "--host-memory", "64G"}));
     ASSERT_EQ(fits.status, 0) << fits.err;
     std::smatch host;
     ASSERT_TRUE(std::regex_search(fits.out, host, std::regex("host: ([0-9.]+) of 64")));
     const auto mib = static_cast<int64_t>(std::stod(host[1]) * 1024 - 0.7 * 1024);
 
-    const ProcessResult r = trireme(plan({"--device-memory", "72G", "--host-memory", std::to_string(mib) + "M"}));
+    const ProcessResult r =
+        trireme(plan({"--kv-wire", "raw", "--device-memory", "72G", "--host-memory", std::to_string(mib) + "M"}));
 
     EXPECT_EQ(r.status, 71);
     std::smatch layers;

@@ -42,6 +42,54 @@ TEST(Residency, AnyPlacementGivesTheSameTokens) {
     EXPECT_EQ(ranks.out, plain.out);
 }
 
+TEST(Residency, CodedTilesGiveTheSameTokens) {
+    for (const char* type : {"bf16", "f16"}) {
+        const auto run = [&](Words more) {
+            more.insert(more.end(), {"--kv-cache-dtype", type});
+            const ProcessResult r = trireme(request(more));
+            EXPECT_EQ(r.status, 0) << r.err;
+            return r;
+        };
+        const std::string all = run({"--kv-on-chip", "all"}).out;
+        for (const Words& more : std::vector<Words>{
+                 {"--kv-on-chip", "0", "--kv-wire", "coded", "--kv-verify"},
+                 {"--kv-on-chip", "3", "--link-gbps", "2"},
+                 {"--kv-on-chip", "3", "--kv-wire", "coded", "--spec", "retrieval", "--budget", "128"}}) {
+            const ProcessResult r = run(more);
+            EXPECT_EQ(r.out, all) << type;
+            EXPECT_THAT(r.err, HasSubstr("streamed tiles are coded: "));
+        }
+        EXPECT_THAT(run({"--kv-on-chip", "0", "--link-gbps", "20"}).err, HasSubstr("streamed tiles are not coded: "));
+        const Words ranked = {"--kv-on-chip", "2", "--kv-cache-dtype", type};
+        Words coded = ranked;
+        coded.insert(coded.end(), {"--kv-wire", "coded"});
+        EXPECT_EQ(trireme_on(2, request(coded)).out, trireme_on(2, request(ranked)).out);
+    }
+    const ProcessResult f32 = trireme(request({"--kv-on-chip", "0", "--kv-cache-dtype", "f32", "--kv-wire", "coded"}));
+    EXPECT_EQ(f32.status, 78);
+    EXPECT_THAT(f32.err, HasSubstr("--kv-wire coded: f32/f32 keys and values"));
+}
+
+// Snapshots contain plain tiles: those of a coded run and of a raw one are alike, and each run reads both.
+TEST(Residency, SnapshotsOfCodedTilesAreThoseOfPlainOnes) {
+    const TempFolder folder;
+    const Words raw = {"--kv-on-chip", "1", "--kv-cache-dtype", "bf16", "--kv-wire", "raw"},
+                coded = {"--kv-on-chip", "1", "--kv-cache-dtype", "bf16", "--kv-wire", "coded"};
+    const auto with = [](Words words, const Words& more) {
+        words.insert(words.end(), more.begin(), more.end());
+        return words;
+    };
+    const std::string whole = trireme(request(raw, 20)).out;
+    for (const auto& [writes, reads] : {std::pair{raw, coded}, {coded, raw}, {coded, coded}}) {
+        const std::string file = folder / "kv.h5";
+        const ProcessResult first = trireme(request(with(writes, {"--save-kv", file, "--force"}), 7));
+        ASSERT_EQ(first.status, 0) << first.err;
+        const ProcessResult rest = trireme(request(with(reads, {"--load-kv", file}), 20));
+        EXPECT_EQ(rest.status, 0) << rest.err;
+        EXPECT_EQ(rest.out, whole);
+    }
+}
+
 /// The --report-json of a request, and its stderr.
 struct Reported {
     Reported(Words more, int64_t tokens) {
@@ -66,6 +114,21 @@ struct Reported {
     std::string err;
     nlohmann::json report;
 };
+
+TEST(Residency, TheReportSaysWhatTheCodeSaved) {
+    const Reported run({"--kv-on-chip", "2", "--kv-cache-dtype", "bf16", "--kv-wire", "coded"}, /*tokens=*/9);
+    const nlohmann::json& residency = run.report["residency"];
+    EXPECT_EQ(residency["kv_wire"], "coded");
+    EXPECT_EQ(residency["plain_tiles"], 0);
+    for (const char* part : {"prefill", "decode"}) {
+        for (const char* way : {"h2d", "d2h"}) {
+            const auto bytes = residency[part][std::string(way) + "_bytes"].get<double>();
+            const auto plain = residency[part][std::string(way) + "_plain_bytes"].get<double>();
+            EXPECT_NEAR(plain, bytes * 1.41, plain * 0.01) << part << way;
+        }
+    }
+    run.expect_every_whole_tile_stored_once();
+}
 
 TEST(Residency, TheReportSaysWhatTravelled) {
     const Reported run({"--kv-on-chip", "2", "--link-gbps", "4"}, /*tokens=*/9);

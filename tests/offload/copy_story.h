@@ -80,17 +80,18 @@ class CopyStory {
     static constexpr int64_t kLayers = 4, kContext = 2048, kCols = 8;
 
     /// `frames`: one of them holds the layer that two layers read. `common`: tokens that both sequences share.
-    explicit CopyStory(int64_t ring, int64_t frames = 0, int64_t common = 0)
+    explicit CopyStory(int64_t ring, int64_t frames = 0, int64_t common = 0, bool coded = false)
         : compute_(device_.make_stream("compute")),
           op_(stream(), Phase::kDecode),
           append_(stream(), Phase::kPrefill),
           kv_(device_, *compute_,
-              {.layout = {.kv_heads = 1, .head_dim = 8, .k_type = DType::kF32, .v_type = DType::kF32},
+              {.layout = {.kv_heads = 1, .head_dim = 8, .k_type = type(coded), .v_type = type(coded)},
                .owner_layers = 3,
                .sequences = 2,
                .context = kContext,
                .common = common},
-              {.on_chip = {false, true, false}, .ring = ring, .frames = frames, .span_bytes = 1}, reads()),
+              {.on_chip = {false, true, false}, .ring = ring, .frames = frames, .span_bytes = 1, .coded = coded},
+              reads()),
           rows_(device_, kv_.transport(), kContext, kCols, kPrefillRows, /*on_host=*/true) {}
 
     Ordering& order() { return kv_.transport()->order(); }
@@ -160,6 +161,7 @@ class CopyStory {
     void fork() { kv_.fork(1); }
 
   private:
+    static DType type(bool coded) { return coded ? DType::kBF16 : DType::kF32; }
     static OwnerIndex owner_of(int64_t layer) { return OwnerIndex(layer == 3 ? 0 : layer); }
     static std::vector<OwnerIndex> reads() {
         std::vector<OwnerIndex> owners;

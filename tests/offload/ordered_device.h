@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/tile_coder.h"
 #include "runtime/cpu/device.h"
 #include "runtime/error.h"
 
@@ -21,7 +22,7 @@ namespace trireme::test {
 /// Vector clocks: for each granule, the last write and the last read of every stream.
 class Accesses {
   public:
-    static constexpr size_t kStreams = 4, kGranule = 32;  // bytes
+    static constexpr size_t kStreams = 5, kGranule = 32;  // bytes
     using Clock = std::array<uint32_t, kStreams>;         // by stream: operations that have happened
 
     void add(const void* data, size_t bytes) {
@@ -144,9 +145,39 @@ class OrderedDevice final : public CpuDevice {
         check(streams_ < Accesses::kStreams, "a stream too many");
         return std::make_unique<OrderedStream>(name, streams_++, accesses_, host_);
     }
+    /// Its streams run no CPU kernels, so it has a coder of its own.
+    std::string_view backend() const override {
+        [[maybe_unused]] static const bool once = (tile_coder_makers().add("ordered", make_coder), true);
+        return "ordered";
+    }
     const std::string& race() const { return accesses_.race(); }
 
   private:
+    /// Reports what a coder accesses. Every third tile has no code.
+    class Coder final : public TileCoder {
+      public:
+        Coder(OrderedStream& stream, const KvLayout& layout) : TileCoder(layout), stream_(stream) {}
+        void encode(char* coded, uint32_t* counts, const char* plain, int64_t n) override {
+            stream_.next_operation();
+            stream_.reads(plain, static_cast<size_t>(n) * plain_bytes(), "kv_encode");
+            stream_.writes(coded, static_cast<size_t>(n * code().bytes), "kv_encode");
+            stream_.writes(counts, static_cast<size_t>(n) * sizeof *counts, "kv_encode");
+            for (int64_t i = 0; i < n; ++i) counts[i] = ++tiles_ % 3 == 0 ? UINT32_MAX : 0;
+        }
+        void decode(char* plain, const char* coded, int64_t n) override {
+            stream_.next_operation();
+            stream_.reads(coded, static_cast<size_t>(n * code().bytes), "kv_decode");
+            stream_.writes(plain, static_cast<size_t>(n) * plain_bytes(), "kv_decode");
+        }
+
+      private:
+        OrderedStream& stream_;
+        int64_t tiles_ = 0;
+    };
+    static std::unique_ptr<TileCoder> make_coder(Device&, Stream& stream, const KvLayout& layout) {
+        return std::make_unique<Coder>(static_cast<OrderedStream&>(stream), layout);
+    }
+
     Accesses accesses_;
     Accesses::Clock host_{};  // operations that the host has waited for
     size_t streams_ = 0;

@@ -39,15 +39,22 @@ class TileStory {
     static constexpr int64_t kLayers = 3, kDim = 8;
 
     /// Layer 1 is on chip.
-    TileStory(Device& device, int64_t context)
+    TileStory(Device& device, int64_t context, bool coded = false)
         : compute_(device.make_stream("compute")),
           op_(device, *compute_, Phase::kDecode),
           append_(device, *compute_, Phase::kPrefill),
           kv_(device, *compute_,
-              {.layout = {.kv_heads = 1, .head_dim = kDim, .k_type = DType::kF32, .v_type = DType::kF32},
+              {.layout = {.kv_heads = 1,
+                          .head_dim = kDim,
+                          .k_type = coded ? DType::kBF16 : DType::kF32,
+                          .v_type = coded ? DType::kBF16 : DType::kF32},
                .owner_layers = kLayers,
                .context = context},
-              {.on_chip = {false, true, false}, .ring = 2, .span_bytes = size_t{32} << 10, .verify = true}),
+              {.on_chip = {false, true, false},
+               .ring = 2,
+               .span_bytes = size_t{32} << 10,
+               .verify = true,
+               .coded = coded}),
           rows_(device, kPrefillRows * kDim * sizeof(float)),
           integers_(device, kIntegers * sizeof(int32_t)) {}
     ~TileStory() { compute_->drain(); }

@@ -38,7 +38,8 @@ struct Way {
         transport.seal(source(), StreamedIndex(1), 0, {1, 3});
         compute->synchronize();
         if (spoiled) source()[kShape.tile_bytes() + 17] ^= 1;
-        transport.store(source(), StreamedIndex(1), 0, {1, 3}, transport.order().record(Lane::kCompute));
+        const Transport::Written span{source(), StreamedIndex(1), {1, 3}};
+        transport.store({&span, 1}, 0, transport.order().record(Lane::kCompute));
         transport.order().wait(Lane::kCompute,
                                transport.fetch(static_cast<char*>(to.data()), StreamedIndex(1), 0, {1, 3}));
         compute->synchronize();

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/cuda/gpu_tile_coder.h"
 #include "runtime/cpu/device.h"
 #include "tests/simt/launcher.h"
 
@@ -30,12 +31,17 @@ std::unique_ptr<Kernels> make_kernels(Device& device, Stream& stream, Phase phas
     return std::make_unique<gpu::GpuKernels<Launcher>>(device, Launcher(cpu(stream)), phase, limits);
 }
 
+std::unique_ptr<TileCoder> make_coder(Device&, Stream& stream, const KvLayout& layout) {
+    return std::make_unique<gpu::GpuTileCoder<Launcher>>(Launcher(cpu(stream)), layout);
+}
+
 }  // namespace
 
 void register_backend() {
     [[maybe_unused]] static const bool once = [] {
         device_makers().add("simt", make_device);
         kernels_makers().add("simt", make_kernels);
+        tile_coder_makers().add("simt", make_coder);
         return true;
     }();
 }

@@ -55,6 +55,7 @@ class TilesFromStores final : public Archive {
         ++next_;
     }
     void memory(Stream&, const HostTensor&) override { check(false, "tiles are filled on the device"); }
+    void produce(size_t, std::function<void(void*)>) override { check(false, "tiles are filled on the device"); }
 
   protected:
     void bytes(std::span<std::byte>) override { check(false, "tiles have no values"); }

@@ -3,7 +3,10 @@
 /// runtime/archive.h). Values are one data set, "NAME/values". Tensors are another, "NAME/memory", which is written and
 /// read piece by piece.
 
+#include <algorithm>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/files/store/reader.h"
@@ -17,8 +20,11 @@ namespace trireme {
 class ArchiveToStore final : public Archive {
   public:
     bool loads() const override { return false; }
-    void memory(Stream& stream, const Tensor& tensor) override { pieces_.push_back({&stream, tensor, {}}); }
-    void memory(Stream& stream, const HostTensor& tensor) override { pieces_.push_back({&stream, {}, tensor}); }
+    void memory(Stream& stream, const Tensor& tensor) override { pieces_.push_back({&stream, tensor, {}, {}, 0}); }
+    void memory(Stream& stream, const HostTensor& tensor) override { pieces_.push_back({&stream, {}, tensor, {}, 0}); }
+    void produce(size_t bytes, std::function<void(void* to)> fill) override {
+        pieces_.push_back({nullptr, {}, {}, std::move(fill), bytes});
+    }
 
     /// Returns the data sets "NAME/values" and "NAME/memory", u8, with the sizes of what was collected.
     std::vector<StoreSet> sets(const std::string& name) const;
@@ -40,15 +46,25 @@ class ArchiveToStore final : public Archive {
     std::string_view where() const override { return "the snapshot"; }
 
   private:
-    /// A tensor, in one of two spaces; the other one is null.
+    /// A tensor in one of two spaces, or bytes that `fill` produces; the others are null.
     struct Piece {
         Stream* stream;
         Tensor device;
         HostTensor host;
-        size_t bytes() const { return device ? device.bytes() : host.bytes(); }
+        std::function<void(void* to)> fill;
+        size_t filled;  // bytes
+        size_t bytes() const { return device ? device.bytes() : host ? host.bytes() : filled; }
     };
     template <class Body>
     static void bring(const Piece& p, const Buffer<Space::kHost>& staging, const Body& body) {
+        if (p.fill) {
+            std::vector<std::byte> filled(p.filled);
+            p.fill(filled.data());
+            for (size_t at = 0; at < p.filled; at += staging.bytes()) {
+                body(std::span<const std::byte>(filled).subspan(at, std::min(staging.bytes(), p.filled - at)));
+            }
+            return;
+        }
         for (size_t at = 0; at < p.bytes(); at += staging.bytes()) {
             const auto n = static_cast<int64_t>(std::min(staging.bytes(), p.bytes() - at));
             const std::byte* from = nullptr;
@@ -77,6 +93,9 @@ class ArchiveFromStore final : public Archive {
     bool loads() const override { return true; }
     void memory(Stream& stream, const Tensor& tensor) override;
     void memory(Stream& stream, const HostTensor& tensor) override;
+    void produce(size_t, std::function<void(void*)>) override {
+        check(false, "an archive that loads produces nothing");
+    }
     /// Checks that objects have read all bytes of both sets. Errors: Exit::kData.
     void finish() const;
 

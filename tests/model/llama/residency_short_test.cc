@@ -31,7 +31,10 @@ TEST(ResidencyInShort, ChangesNoBit) {
     };
     Residency r = residency({false, true, false}, 2);
     r.hidden_on_host = true;
-    expect_same(run(r), run({}), "streamed");
+    const Logits on_chip = run({});
+    expect_same(run(r), on_chip, "streamed");
+    r.coded = true;
+    expect_same(run(r), on_chip, "streamed, coded");
 }
 
 }  // namespace

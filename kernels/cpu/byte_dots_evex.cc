@@ -1,4 +1,4 @@
-// The products of byte_dots_avx_vnni.cc with AVX-512's encoding of its instruction.
+// The products of byte_dots_avx_vnni.cc with AVX-512's encoding of its instruction: only for the tests of kernels.
 
 #include <algorithm>
 #include <cmath>
