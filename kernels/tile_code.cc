@@ -1,5 +1,4 @@
 #include "kernels/tile_coder.h"
-#include "runtime/cpu/stream.h"
 #include "runtime/error.h"
 
 namespace trireme {
@@ -18,41 +17,22 @@ class CpuTileCoder final : public TileCoder {
     CpuTileCoder(Stream& stream, const KvLayout& layout) : TileCoder(layout), stream_(stream) {}
 
     void encode(char* coded, uint32_t* counts, const char* plain, int64_t n) override {
-        const auto bytes = static_cast<size_t>(n) * (plain_bytes() + static_cast<size_t>(code().bytes));
-        stream_.call_host("kv_encode", bytes, Encode{this, coded, counts, plain, n});
+        stream_.call_host("kv_encode", moved(n), [this, coded, counts, plain, n] {
+            for (int64_t i = 0; i < n; ++i) {
+                counts[i] = encode_tile(code(), "cpu", plain + static_cast<size_t>(i) * plain_bytes(),
+                                        coded + i * code().bytes);
+            }
+        });
     }
     void decode(char* plain, const char* coded, int64_t n) override {
-        const auto bytes = static_cast<size_t>(n) * (plain_bytes() + static_cast<size_t>(code().bytes));
-        stream_.call_host("kv_decode", bytes, Decode{this, plain, coded, n});
+        stream_.call_host("kv_decode", moved(n), [this, plain, coded, n] {
+            for (int64_t i = 0; i < n; ++i) {
+                decode_tile(code(), "cpu", coded + i * code().bytes, plain + static_cast<size_t>(i) * plain_bytes());
+            }
+        });
     }
 
   private:
-    struct Encode {
-        CpuTileCoder* coder;
-        char* coded;
-        uint32_t* counts;
-        const char* plain;
-        int64_t n;
-        void operator()() const {
-            for (int64_t i = 0; i < n; ++i) {
-                counts[i] = encode_tile(coder->code(), "cpu", plain + static_cast<size_t>(i) * coder->plain_bytes(),
-                                        coded + i * coder->code().bytes);
-            }
-        }
-    };
-    struct Decode {
-        CpuTileCoder* coder;
-        char* plain;
-        const char* coded;
-        int64_t n;
-        void operator()() const {
-            for (int64_t i = 0; i < n; ++i) {
-                decode_tile(coder->code(), "cpu", coded + i * coder->code().bytes,
-                            plain + static_cast<size_t>(i) * coder->plain_bytes());
-            }
-        }
-    };
-
     Stream& stream_;
 };
 

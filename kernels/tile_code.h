@@ -4,8 +4,8 @@
 ///
 /// An element is stored as sign and mantissa, without change, and a code of 3 bits for its exponent: the distance from
 /// the base of its channel, 0 to 6; 7 is an escape, whose exponent is stored in 8 bits after all codes. A channel is
-/// one element of a head's keys, or of its values; its base is chosen for each tile, with the fewest escapes. bf16
-/// takes 11 bits and the escapes, f16 14. Measured: docs/background/coded-kv.md.
+/// one of the head_dim elements of a head's keys, or values, over the tokens of the tile. Its base is chosen for the
+/// fewest escapes. bf16 takes 11 bits and the escapes, f16 14. Measured: docs/background/coded-kv.md.
 ///
 /// A coded tile has a fixed size, so that addresses are computed. If there are more escapes than it has room for, the
 /// tile must be stored as it is.
@@ -42,8 +42,6 @@ struct TileCode {
     int64_t blocks = 0, bases = 0, data = 0, k_part = 0, v_part = 0, escapes = 0;
     int64_t capacity = 0;  // escapes of a tile
     int64_t bytes = 0;     // of a coded tile
-
-    bool operator==(const TileCode&) const = default;
 };
 
 /// Whether a layout has a code: both types are bf16 or f16, and head_dim is a multiple of 4, at most kCodedDim.

@@ -27,6 +27,8 @@ class TileCoder {
   protected:
     explicit TileCoder(const KvLayout& layout) : code_(tile_code(layout)), plain_bytes_(layout.tile_bytes()) {}
     size_t plain_bytes() const { return plain_bytes_; }
+    /// Bytes that coding or decoding n tiles reads and writes, for traces.
+    size_t moved(int64_t n) const { return static_cast<size_t>(n) * (plain_bytes_ + static_cast<size_t>(code_.bytes)); }
 
   private:
     TileCode code_;

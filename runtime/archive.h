@@ -66,7 +66,7 @@ class Archive {
     /// Like memory() of a Tensor, for host memory that `stream` copies to or from.
     virtual void memory(Stream& stream, const HostTensor& tensor) = 0;
     /// Writes `bytes` bytes that fill(to) produces in host memory, later, from memory that must not change until then.
-    /// It stands for memory() of a tensor, which restores them. Errors: Exit::kInternal if the archive loads.
+    /// A loading archive restores them by memory(). Errors: Exit::kInternal if the archive loads.
     virtual void produce(size_t bytes, std::function<void(void* to)> fill) = 0;
 
   protected:

@@ -27,7 +27,6 @@ namespace {
 
 HWY_POP_ATTRIBUTES
 
-const ByteProducts& byte_products_evex();
 const ByteProducts& byte_products_evex() {
     static constexpr ByteProducts products = {pack_row, multiply_any};
     return products;

@@ -24,10 +24,6 @@ class GpuTileCoder final : public TileCoder {
     }
 
   private:
-    size_t moved(int64_t n) const {
-        return static_cast<size_t>(n) * (plain_bytes() + static_cast<size_t>(code().bytes));
-    }
-
     Launcher launcher_;
 };
 

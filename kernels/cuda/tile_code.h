@@ -2,13 +2,12 @@
 /// The code of KV tiles (kernels/tile_code.h) on a GPU. A block has a part of a tile: the keys, or the values, of a
 /// head.
 
+#include "kernels/cuda/kv.h"
 #include "kernels/tile_code.h"
-#include "runtime/cuda/gpu.h"
 
 namespace trireme::gpu {
 
-inline constexpr int kTileTokensCoded = 256, kBlockTokens = 16;  // of a tile; of its blocks
-static_assert(kTileTokensCoded == kTokenBlocks * kBlockTokens);
+inline constexpr int kBlockTokens = kTile / kTokenBlocks;
 inline constexpr int kLane = 16;  // consecutive elements that a thread codes: 16 bytes of a plane
 
 /// Where a part is. Elements are 16 bits.
@@ -21,7 +20,7 @@ struct CodedPart {
 
     TRIREME_GPU CodedPart(const TileCode& c, const char* plain_tiles, char* coded_tiles, int64_t tile, int64_t part)
         : coded(coded_tiles + tile * c.bytes), index(part), dim(c.dim) {
-        const int64_t n = kTileTokensCoded * c.dim;
+        const int64_t n = kTile * c.dim;
         const bool value = part >= c.heads;
         plain = reinterpret_cast<const uint16_t*>(plain_tiles) + (tile * 2 * c.heads + part) * n;
         f16 = value ? c.v_f16 : c.k_f16;
@@ -30,6 +29,12 @@ struct CodedPart {
         codes = f16 ? high + n / 8 * 3 : high;
     }
     TRIREME_GPU int exponent(uint32_t bits) const { return static_cast<int>(f16 ? bits >> 10 & 31 : bits >> 7 & 255); }
+    /// Escapes of the tile's parts before this one.
+    TRIREME_GPU int64_t escapes_before() const {
+        int64_t before = 0;
+        for (int64_t p = 0; p < index; ++p) before += reinterpret_cast<const uint32_t*>(coded)[p];
+        return before;
+    }
     /// The 16 bits of a plane of words that belong to elements [i, i + kLane).
     TRIREME_GPU static uint16_t* plane(char* words, int bit, int64_t i) {
         return reinterpret_cast<uint16_t*>(words + i / 64 * 24 + bit * 8 + i % 64 / 8);
@@ -42,19 +47,36 @@ TRIREME_GPU int code_of(int base, int exponent) {
     return distance < 0 || distance > kLongestCode ? kEscape : distance;
 }
 
-/// Sums of x over the lanes before this one, and over all.
-struct LaneSums {
-    float before = 0, all = 0;
-};
+/// The places of a lane's `count` escapes follow those of the lanes before it, from `next` on. Returns the first of
+/// them, and moves `next` past those of all lanes.
 template <class Gpu>
-TRIREME_GPU LaneSums lane_sums(Gpu& gpu, float x) {
-    LaneSums s{0, x};
+TRIREME_GPU int64_t take_places(Gpu& gpu, uint32_t count, int64_t& next) {
+    float before = 0, all = static_cast<float>(count);
     for (int mask = 1; mask < kWarp; mask *= 2) {
-        const float other = gpu.shuffle_xor(s.all, mask);
-        if ((gpu.thread() & mask) != 0) s.before += other;
-        s.all += other;
+        const float other = gpu.shuffle_xor(all, mask);
+        if ((gpu.thread() & mask) != 0) before += other;
+        all += other;
     }
-    return s;
+    const int64_t first = next + static_cast<int64_t>(before);
+    next += static_cast<int64_t>(all);
+    return first;
+}
+
+/// Calls visit(in_block, i, works, next) for the elements [i, i + kLane) of each lane, in_block of their block on. A
+/// warp has blocks of 16 tokens, whose escapes are consecutive; `next` is the place of its next one. All lanes of a
+/// warp take part in every call; `works` is false for those that have no elements left.
+template <int kThreads, class Gpu, class Visit>
+TRIREME_GPU void for_lanes(Gpu& gpu, const TileCode& code, const CodedPart& part, const Visit& visit) {
+    const auto* starts = reinterpret_cast<const uint16_t*>(part.coded + code.blocks) + part.index * kTokenBlocks;
+    const int elements = kBlockTokens * static_cast<int>(part.dim), lane = gpu.thread() % kWarp;
+    const int64_t before = part.escapes_before();
+    for (int b = gpu.thread() / kWarp; b < kTokenBlocks; b += kThreads / kWarp) {
+        int64_t next = before + starts[b];
+        for (int step = 0; step < elements; step += kWarp * kLane) {
+            const int in_block = step + lane * kLane;
+            visit(in_block, int64_t{b} * elements + in_block, in_block < elements, next);
+        }
+    }
 }
 
 /// Chooses the bases, and counts escapes by blocks of 16 tokens. Grid: tiles, parts. A block has a part, since a
@@ -82,7 +104,7 @@ struct ChooseBases {
         const int channel = t % dim, first = t / dim;
         const bool works = first < threads_of_channel;
         uint32_t most = 0;
-        for (int i = first; works && i < kTileTokensCoded; i += threads_of_channel) {
+        for (int i = first; works && i < kTile; i += threads_of_channel) {
             const auto e = static_cast<uint32_t>(part.exponent(part.plain[i * dim + channel]));
             most = e > most ? e : most;
         }
@@ -96,7 +118,7 @@ struct ChooseBases {
             most = theirs > most ? theirs : most;
         }
         uint32_t outside[kLowestBase + 1] = {};
-        for (int i = first; works && i < kTileTokensCoded; i += threads_of_channel) {
+        for (int i = first; works && i < kTile; i += threads_of_channel) {
             const int e = part.exponent(part.plain[i * dim + channel]);
             TRIREME_UNROLL
             for (int below = 0; below <= kLowestBase; ++below) {
@@ -150,7 +172,7 @@ struct ChooseBases {
         s.numbers[t] = 0;
         if (t < kLongestCode) s.numbers[256 + t] = 0;
         gpu.sync();
-        static_assert(kThreads == kTileTokensCoded);
+        static_assert(kThreads == kTile);
         gpu.fetch_add(&s.numbers[kLongestCode + part.exponent(part.plain[t * part.dim + channel])], uint32_t{1});
         gpu.sync();
         uint32_t inside = 0;
@@ -168,8 +190,7 @@ struct ChooseBases {
     }
 };
 
-/// Writes planes and escapes. Grid: tiles, parts. A warp has blocks of 16 tokens, whose escapes are consecutive; a lane
-/// has 16 elements at a time.
+/// Writes planes and escapes. Grid: tiles, parts; for_lanes() divides a part among threads.
 struct WriteCodes {
     static constexpr int kThreads = 256;
     struct Args {
@@ -181,66 +202,55 @@ struct WriteCodes {
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const CodedPart part(a.code, a.plain, a.coded, gpu.block_x(), gpu.block_y());
-        const int dim = static_cast<int>(part.dim), lane = gpu.thread() % kWarp;
-        const auto* totals = reinterpret_cast<const uint32_t*>(part.coded);
-        int64_t before = 0;
-        for (int64_t p = 0; p < part.index; ++p) before += totals[p];
+        const int dim = static_cast<int>(part.dim);
         if (part.index == 2 * a.code.heads - 1 && gpu.thread() == 0) {
-            a.counts[gpu.block_x()] = static_cast<uint32_t>(before) + totals[part.index];
+            const uint32_t mine = reinterpret_cast<const uint32_t*>(part.coded)[part.index];
+            a.counts[gpu.block_x()] = static_cast<uint32_t>(part.escapes_before()) + mine;
         }
-        const auto* starts = reinterpret_cast<const uint16_t*>(part.coded + a.code.blocks) + part.index * kTokenBlocks;
         const auto* bases = reinterpret_cast<const uint8_t*>(part.coded + a.code.bases) + part.index * dim;
         char* escapes = part.coded + a.code.escapes;
-        for (int b = gpu.thread() / kWarp; b < kTokenBlocks; b += kThreads / kWarp) {
-            int64_t next = before + starts[b];
-            for (int step = 0; step < kBlockTokens * dim; step += kWarp * kLane) {
-                const int in_block = step + lane * kLane;
-                const bool works = in_block < kBlockTokens * dim;
-                const int64_t i = int64_t{b} * kBlockTokens * dim + in_block;
-                uint32_t codes[3] = {}, high[3] = {}, escaped = 0, count = 0;
-                Bits16 low = {}, elements[2] = {};
-                if (works) {
-                    elements[0] = gpu.load16(part.plain + i);
-                    elements[1] = gpu.load16(part.plain + i + 8);
-                }
-                int channel = in_block % dim;
-                TRIREME_UNROLL
-                for (int e = 0; e < kLane; ++e) {
-                    const uint32_t x = elements[e / 8].word[e % 8 / 2] >> (16 * (e % 2)) & 0xffff;
-                    const int code = works ? code_of(bases[channel], part.exponent(x)) : 0;
-                    const uint32_t byte = part.f16 ? x & 0xff : (x >> 8 & 0x80) | (x & 0x7f);
-                    low.word[e / 4] |= byte << (8 * (e % 4));
-                    TRIREME_UNROLL
-                    for (int bit = 0; bit < 3; ++bit) {
-                        codes[bit] |= (static_cast<uint32_t>(code) >> bit & 1) << e;
-                        high[bit] |= (x >> (bit == 2 ? 15 : 8 + bit) & 1) << e;
-                    }
-                    escaped |= (code == kEscape ? 1u : 0u) << e;
-                    count += code == kEscape ? 1 : 0;
-                    if (++channel == dim) channel = 0;
-                }
-                const LaneSums sums = lane_sums(gpu, static_cast<float>(count));
-                int64_t at = next + static_cast<int64_t>(sums.before);
-                next += static_cast<int64_t>(sums.all);
-                if (!works) continue;
-                *reinterpret_cast<Bits16*>(part.low + i) = low;
+        for_lanes<kThreads>(gpu, a.code, part, [&](int in_block, int64_t i, bool works, int64_t& next) {
+            uint32_t codes[3] = {}, high[3] = {}, escaped = 0, count = 0;
+            Bits16 low = {}, elements[2] = {};
+            if (works) {
+                elements[0] = gpu.load16(part.plain + i);
+                elements[1] = gpu.load16(part.plain + i + 8);
+            }
+            int channel = in_block % dim;
+            TRIREME_UNROLL
+            for (int e = 0; e < kLane; ++e) {
+                const uint32_t x = elements[e / 8].word[e % 8 / 2] >> (16 * (e % 2)) & 0xffff;
+                const int code = works ? code_of(bases[channel], part.exponent(x)) : 0;
+                const uint32_t byte = part.f16 ? x & 0xff : (x >> 8 & 0x80) | (x & 0x7f);
+                low.word[e / 4] |= byte << (8 * (e % 4));
                 TRIREME_UNROLL
                 for (int bit = 0; bit < 3; ++bit) {
-                    *CodedPart::plane(part.codes, bit, i) = static_cast<uint16_t>(codes[bit]);
-                    if (part.f16) *CodedPart::plane(part.high, bit, i) = static_cast<uint16_t>(high[bit]);
+                    codes[bit] |= (static_cast<uint32_t>(code) >> bit & 1) << e;
+                    high[bit] |= (x >> (bit == 2 ? 15 : 8 + bit) & 1) << e;
                 }
-                for (int e = 0; escaped != 0; ++e, escaped >>= 1) {
-                    if ((escaped & 1) == 0) continue;
-                    if (at < a.code.capacity) escapes[at] = static_cast<char>(part.exponent(part.plain[i + e]));
-                    ++at;
-                }
+                escaped |= (code == kEscape ? 1u : 0u) << e;
+                count += code == kEscape ? 1 : 0;
+                if (++channel == dim) channel = 0;
             }
-        }
+            int64_t at = take_places(gpu, count, next);
+            if (!works) return;
+            *reinterpret_cast<Bits16*>(part.low + i) = low;
+            TRIREME_UNROLL
+            for (int bit = 0; bit < 3; ++bit) {
+                *CodedPart::plane(part.codes, bit, i) = static_cast<uint16_t>(codes[bit]);
+                if (part.f16) *CodedPart::plane(part.high, bit, i) = static_cast<uint16_t>(high[bit]);
+            }
+            for (int e = 0; escaped != 0; ++e, escaped >>= 1) {
+                if ((escaped & 1) == 0) continue;
+                if (at < a.code.capacity) escapes[at] = static_cast<char>(part.exponent(part.plain[i + e]));
+                ++at;
+            }
+        });
     }
 };
 
-/// Decodes tiles. Grid: tiles, parts; threads as those of WriteCodes. Lanes diverge only where an element is an escape.
-/// Counts and starts of a damaged tile may be anything: no address depends on them without a bound.
+/// Decodes tiles. Grid: tiles, parts; for_lanes() divides a part among threads. Lanes diverge only where an element is
+/// an escape. Counts and starts of a damaged tile may be anything: no address depends on them without a bound.
 struct DecodeTiles {
     static constexpr int kThreads = 256;
     static constexpr int64_t kSharedBytes = kCodedDim;
@@ -252,61 +262,49 @@ struct DecodeTiles {
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const CodedPart part(a.code, a.plain, const_cast<char*>(a.coded), gpu.block_x(), gpu.block_y());
-        const int dim = static_cast<int>(part.dim), lane = gpu.thread() % kWarp;
+        const int dim = static_cast<int>(part.dim);
         auto* bases = static_cast<uint8_t*>(gpu.shared());
         if (gpu.thread() < dim) {
             bases[gpu.thread()] = static_cast<uint8_t>(part.coded[a.code.bases + part.index * dim + gpu.thread()]);
         }
         gpu.sync();
-        const auto* totals = reinterpret_cast<const uint32_t*>(part.coded);
-        int64_t before = 0;
-        for (int64_t p = 0; p < part.index; ++p) before += totals[p];
-        const auto* starts = reinterpret_cast<const uint16_t*>(part.coded + a.code.blocks) + part.index * kTokenBlocks;
         const auto* escapes = reinterpret_cast<const uint8_t*>(part.coded + a.code.escapes);
         auto* plain = const_cast<uint16_t*>(part.plain);
-        for (int b = gpu.thread() / kWarp; b < kTokenBlocks; b += kThreads / kWarp) {
-            int64_t next = before + starts[b];
-            for (int step = 0; step < kBlockTokens * dim; step += kWarp * kLane) {
-                const int in_block = step + lane * kLane;
-                const bool works = in_block < kBlockTokens * dim;
-                const int64_t i = int64_t{b} * kBlockTokens * dim + in_block;
-                uint32_t codes[3] = {}, high[3] = {}, count = 0;
-                Bits16 low = {};
-                if (works) {
-                    low = gpu.load16(part.low + i);
-                    TRIREME_UNROLL
-                    for (int bit = 0; bit < 3; ++bit) {
-                        codes[bit] = *CodedPart::plane(part.codes, bit, i);
-                        if (part.f16) high[bit] = *CodedPart::plane(part.high, bit, i);
-                    }
-                }
-                const uint32_t escaped = codes[0] & codes[1] & codes[2];
-                for (uint32_t left = escaped; left != 0; left &= left - 1) ++count;
-                const LaneSums sums = lane_sums(gpu, static_cast<float>(count));
-                int64_t at = next + static_cast<int64_t>(sums.before);
-                next += static_cast<int64_t>(sums.all);
-                if (!works) continue;
-                Bits16 elements[2] = {};
-                int channel = in_block % dim;
+        for_lanes<kThreads>(gpu, a.code, part, [&](int in_block, int64_t i, bool works, int64_t& next) {
+            uint32_t codes[3] = {}, high[3] = {}, count = 0;
+            Bits16 low = {};
+            if (works) {
+                low = gpu.load16(part.low + i);
                 TRIREME_UNROLL
-                for (int e = 0; e < kLane; ++e) {
-                    const uint32_t code = (codes[0] >> e & 1) | (codes[1] >> e & 1) << 1 | (codes[2] >> e & 1) << 2;
-                    uint32_t exponent = (bases[channel] - code) & 255;
-                    if (code == kEscape) {
-                        exponent = at >= 0 && at < a.code.capacity ? escapes[at] : 0;
-                        ++at;
-                    }
-                    const uint32_t byte = low.word[e / 4] >> (8 * (e % 4)) & 0xff;
-                    const uint32_t x = part.f16 ? (high[2] >> e & 1) << 15 | (exponent & 31) << 10 |
-                                                      (high[1] >> e & 1) << 9 | (high[0] >> e & 1) << 8 | byte
-                                                : (byte & 0x80) << 8 | exponent << 7 | (byte & 0x7f);
-                    elements[e / 8].word[e % 8 / 2] |= x << (16 * (e % 2));
-                    if (++channel == dim) channel = 0;
+                for (int bit = 0; bit < 3; ++bit) {
+                    codes[bit] = *CodedPart::plane(part.codes, bit, i);
+                    if (part.f16) high[bit] = *CodedPart::plane(part.high, bit, i);
                 }
-                *reinterpret_cast<Bits16*>(plain + i) = elements[0];
-                *reinterpret_cast<Bits16*>(plain + i + 8) = elements[1];
             }
-        }
+            const uint32_t escaped = codes[0] & codes[1] & codes[2];
+            for (uint32_t left = escaped; left != 0; left &= left - 1) ++count;
+            int64_t at = take_places(gpu, count, next);
+            if (!works) return;
+            Bits16 elements[2] = {};
+            int channel = in_block % dim;
+            TRIREME_UNROLL
+            for (int e = 0; e < kLane; ++e) {
+                const uint32_t code = (codes[0] >> e & 1) | (codes[1] >> e & 1) << 1 | (codes[2] >> e & 1) << 2;
+                uint32_t exponent = (bases[channel] - code) & 255;
+                if (code == kEscape) {
+                    exponent = at >= 0 && at < a.code.capacity ? escapes[at] : 0;
+                    ++at;
+                }
+                const uint32_t byte = low.word[e / 4] >> (8 * (e % 4)) & 0xff;
+                const uint32_t x = part.f16 ? (high[2] >> e & 1) << 15 | (exponent & 31) << 10 |
+                                                  (high[1] >> e & 1) << 9 | (high[0] >> e & 1) << 8 | byte
+                                            : (byte & 0x80) << 8 | exponent << 7 | (byte & 0x7f);
+                elements[e / 8].word[e % 8 / 2] |= x << (16 * (e % 2));
+                if (++channel == dim) channel = 0;
+            }
+            *reinterpret_cast<Bits16*>(plain + i) = elements[0];
+            *reinterpret_cast<Bits16*>(plain + i + 8) = elements[1];
+        });
     }
 };
 

@@ -157,12 +157,7 @@ void run_plan(const Start& start, const RankGroup& rank_group) {
         const LevelOptions options = {
             .k_type = o.cache_type_k,
             .v_type = o.cache_type_v,
-            .residency = {
-                .ring = o.kv_ring,
-                .coded =
-                    choose_kv_wire(o, {.head_dim = config.head_dim, .k_type = o.cache_type_k, .v_type = o.cache_type_v},
-                                   backend)
-                        .coded}};
+            .residency = {.ring = o.kv_ring, .coded = choose_kv_wire(o, config.head_dim, backend).coded}};
         const EvictionShape eviction =
             eviction_shape(o, config, o.ctx_size == 0 ? config.context : o.ctx_size, /*returns=*/o.side_by_side());
         const ChainPlan chain(o, config, weights.format, options, backend, threads);

@@ -54,7 +54,7 @@ std::vector<std::string> plan_lines(const PlanInput& in, const Plan& p, const Ma
     line("KV streamed", p.kv.host,
          fmt::format(
              "{} layers{}", p.streamed_layers,
-             in.coded ? fmt::format(", coded; {:.3f} GiB more if no tile can be", gib(p.worst_host_bytes)) : ""));
+             in.coded ? fmt::format(", coded; {:.3f} GiB more if no tile can be coded", gib(p.worst_host_bytes)) : ""));
     line("prompt's hidden states", p.hidden.host, "");
     line("staging", p.work.host, "");
     line("levels that propose", p.proposing.host, "staging");

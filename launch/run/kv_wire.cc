@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/kv.h"
 #include "kernels/tile_code.h"
 #include "runtime/error.h"
 
@@ -20,7 +21,8 @@ std::string hint(const KvLayout& layout) {
 
 }  // namespace
 
-KvWireChoice choose_kv_wire(const Options& o, const KvLayout& layout, std::string_view backend) {
+KvWireChoice choose_kv_wire(const Options& o, int64_t head_dim, std::string_view backend) {
+    const KvLayout layout{.head_dim = head_dim, .k_type = o.cache_type_k, .v_type = o.cache_type_v};
     const bool can = has_tile_code(layout);
     const std::string types = fmt::format("{}/{} keys and values, heads of {} elements", name_of(layout.k_type),
                                           name_of(layout.v_type), layout.head_dim);
@@ -36,7 +38,7 @@ KvWireChoice choose_kv_wire(const Options& o, const KvLayout& layout, std::strin
     if (backend == "cuda") {
         return {true, "decoding reads and writes device memory, which is faster than a link" + hint(layout)};
     }
-    if (o.link.gbps == 0) return {false, "copies have memory's own speed"};
+    if (o.link.gbps == 0) return {false, "copies have the speed of memory: no --link-gbps"};
     if (o.link.gbps > kCpuDecodeGbps) {
         return {false, fmt::format("a link of {} GB/s is faster than decoding", o.link.gbps)};
     }

@@ -88,6 +88,7 @@ StepForecast forecast(const PlanInput& in, const Plan& plan, const Machine& m, i
             f.compute_ms += compute_ms;
         };
         auto run = runs.begin();
+        const double share = stored_share(in);
         int64_t attention = 0;  // index in the run
         for (const OwnerIndex owner : in.reads) {
             if (plan.on_chip[owner.at()]) {
@@ -101,7 +102,7 @@ StepForecast forecast(const PlanInput& in, const Plan& plan, const Machine& m, i
                 const double bytes = tokens_bytes(in, tiles * kTileTokens);
                 double& free = run->held() ? frame_free[index(run->frame)] : slot_free[turn++ % slot_free.size()];
                 if (!fetched) {
-                    const double copied = bytes * stored_share(in);
+                    const double copied = bytes * share;
                     const double copy = m.link_us * 1e-3 + ms(copied, m.link_gbps);
                     link = std::max(link, free) + copy;
                     compute = std::max(compute, link);

@@ -37,8 +37,9 @@ void HostStore::set_plain(StreamedIndex layer, int64_t sequence, int64_t tile, b
             plain_left_ = static_cast<int64_t>(tiles);
             if (plain_blocks_.size() == 2) {
                 log::warn(
-                    "{} of {} tiles have too many escapes for their code, and take memory of their own: with "
-                    "--kv-wire raw a run takes less if most do",
+                    "{} of {} streamed tiles could not be coded and take more host memory than planned; if most "
+                    "cannot, "
+                    "--kv-wire raw needs less",
                     plain_tiles_, shape_.layers * shape_.all_tiles());
             }
         }

@@ -193,8 +193,8 @@ void Transport::seal(const char* from, StreamedIndex layer, int64_t sequence, co
 Ordering::Mark Transport::store(std::span<const Written> spans, int64_t sequence, const Ordering::Mark& written) {
     if (!codec_) order_.wait(Lane::kD2h, written);
     for (const Written& w : spans) {
-        for (int64_t t = w.tiles.first; t < w.tiles.end;
-             ++t) {  // a fetch from before a truncation may still read the tile
+        // A fetch from before a truncation may still read the tile.
+        for (int64_t t = w.tiles.first; t < w.tiles.end; ++t) {
             order_.wait(Lane::kD2h, fetched_[place(sequence, t)]);
         }
     }

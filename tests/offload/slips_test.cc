@@ -86,15 +86,16 @@ TEST_P(Copies, NeverRace) {
 }
 INSTANTIATE_TEST_SUITE_P(Rings, Copies, testing::Combine(testing::Values(2, 3, 5, 8), testing::Bool()));
 
-// Ring slots hold one tile: in larger ones, a wait for a slot may be for tiles of it that are not used. `spare`: the
-// share of slips that need not be noticed.
-void expect_all_needed(const std::function<Told(int64_t slip_at, Ordering::Slip slip)>& told, double spare = 0) {
+// Ring slots hold one tile: in larger ones, a wait for a slot may be for tiles of it that are not used.
+// `unnoticed_share`: the share of slips that need not be noticed.
+void expect_all_needed(const std::function<Told(int64_t slip_at, Ordering::Slip slip)>& told,
+                       double unnoticed_share = 0) {
     const int64_t waits = told(-1, Ordering::Slip::kNone).waits;
     double unnoticed = 0;
     for (const Ordering::Slip slip : {Ordering::Slip::kNoWait, Ordering::Slip::kNoRecord}) {
         for (int64_t i = 0; i < waits; ++i) {
             if (!told(i, slip).race.empty()) continue;
-            EXPECT_LT(unnoticed++, spare * static_cast<double>(2 * waits))
+            EXPECT_LT(unnoticed++, unnoticed_share * static_cast<double>(2 * waits))
                 << (slip == Ordering::Slip::kNoWait ? "wait " : "mark of wait ") << i << " of " << waits;
         }
     }
@@ -108,7 +109,8 @@ TEST(Slips, EveryWaitIsNeededWhereALayerIsHeld) {
 TEST(Slips, EveryWaitIsNeededWhereTilesAreCoded) {
     // The host blocks until tiles are coded, and thereby orders all work. Before such a place some waits order nothing
     // else, and a tile without a code waits for all that is being decoded.
-    expect_all_needed([](int64_t at, Ordering::Slip slip) { return tell({.coded = true}, at, slip); }, /*spare=*/0.1);
+    expect_all_needed([](int64_t at, Ordering::Slip slip) { return tell({.coded = true}, at, slip); },
+                      /*unnoticed_share=*/0.1);
 }
 TEST(Slips, EveryWaitIsNeededWhereTilesAreShared) {
     expect_all_needed([](int64_t at, Ordering::Slip slip) { return tell_of_common({}, 600, 512, at, slip); });
