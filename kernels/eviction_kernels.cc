@@ -79,9 +79,8 @@ void check_slots(const char* op, const SlotKv& kv, const SlotRule& rule) {
     check_rank(op, "ranks", kv.ranks, 3);
     const Shape slots{kv.owners(), l.kv_heads, kv.slots()}, heads{kv.owners(), l.kv_heads};
     check_operand(op, "tiles", kv.tiles, DType::kI64, Shape{kv.owners(), l.kv_heads, kv.tiles.dim(2)});
-    const Shape staged{kv.owners(), l.kv_heads, kMaxRows, l.head_dim};
-    check_operand(op, "staged_k", kv.staged_k, l.k_type, staged);
-    check_operand(op, "staged_v", kv.staged_v, l.v_type, staged);
+    check_operand(op, "staged_k", kv.staged_k, stored_type(l.k_type), l.staged_shape(l.k_type, kv.owners()));
+    check_operand(op, "staged_v", kv.staged_v, stored_type(l.v_type), l.staged_shape(l.v_type, kv.owners()));
     check_operand(op, "tokens", kv.tokens, DType::kI32, slots);
     check_operand(op, "ranks", kv.ranks, DType::kI32, slots);
     check_operand(op, "scores", kv.scores, DType::kF32, slots);

@@ -17,9 +17,9 @@ bool overlap(const Tensor& a, const Tensor& b) {
 }
 
 void check_staged(const char* op, const LayerKv& kv) {
-    const Shape staged{kv.layout.kv_heads, kMaxRows, kv.layout.head_dim};
-    check_operand(op, "staged_k", kv.staged_k, kv.layout.k_type, staged);
-    check_operand(op, "staged_v", kv.staged_v, kv.layout.v_type, staged);
+    const KvLayout& l = kv.layout;
+    check_operand(op, "staged_k", kv.staged_k, stored_type(l.k_type), l.staged_shape(l.k_type));
+    check_operand(op, "staged_v", kv.staged_v, stored_type(l.v_type), l.staged_shape(l.v_type));
     check(kv.staged_k.contiguous() && kv.staged_v.contiguous(), "{}: staged rows are strided", op);
 }
 

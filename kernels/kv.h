@@ -19,17 +19,53 @@ constexpr int64_t tiles_for(int64_t tokens) {
     return (tokens + kTileTokens - 1) / kTileTokens;
 }
 
+/// A row is a key or value of one token and head. A q8_0 row has blocks of 32 elements, as llama.cpp's q8_0: a code is
+/// the element times 127 / (largest magnitude of its block), rounded; an element is code * scale. The codes (int8
+/// [n]) come first, then the scales (f16 [n / 32]); the row is padded to whole words. Codes and scales have few bits:
+/// their product is exact in f32.
+inline constexpr int64_t kQuantBlock = 32, kMostQuantised = 256;  // elements of a block; of a row, at most
+
+/// Bytes of a row of n elements; kQ8_0: whole blocks.
+constexpr size_t row_bytes(DType type, int64_t n) {
+    const size_t size = static_cast<size_t>(n) * size_of(type);
+    return type == DType::kQ8_0 ? (size + 2 * static_cast<size_t>(n / kQuantBlock) + 3) / 4 * 4 : size;
+}
+/// Whether such rows can be q8_0; the type that rows of n elements get in place of it.
+constexpr bool quantises(int64_t n) {
+    return n % kQuantBlock == 0 && n <= kMostQuantised;
+}
+constexpr DType fitting_type(DType type, int64_t n) {
+    return type == DType::kQ8_0 && !quantises(n) ? DType::kF16 : type;
+}
+/// Type and columns of a tensor that holds such rows: kQ8_0 rows are bytes.
+constexpr DType stored_type(DType type) {
+    return type == DType::kQ8_0 ? DType::kU8 : type;
+}
+constexpr int64_t stored_columns(DType type, int64_t n) {
+    return type == DType::kQ8_0 ? static_cast<int64_t>(row_bytes(type, n)) : n;
+}
+/// Type of the mean keys of such rows.
+constexpr DType mean_type(DType type) {
+    return type == DType::kQ8_0 ? DType::kF16 : type;
+}
+
 /// Layout of a tile: this rank's K [kv_heads, 256, head_dim], then V [kv_heads, 256, head_dim], contiguous. Keys are
 /// rotated, unless LayerKv::angles is set. On the CPU a head's keys have another order (kernels/key_order.h).
 struct KvLayout {
     int64_t kv_heads = 0, head_dim = 0;
     DType k_type = DType::kF16, v_type = DType::kF16;
 
-    size_t k_bytes() const { return static_cast<size_t>(kv_heads * kTileTokens * head_dim) * size_of(k_type); }
-    size_t v_bytes() const { return static_cast<size_t>(kv_heads * kTileTokens * head_dim) * size_of(v_type); }
+    size_t k_bytes() const { return static_cast<size_t>(kv_heads * kTileTokens) * row_bytes(k_type, head_dim); }
+    size_t v_bytes() const { return static_cast<size_t>(kv_heads * kTileTokens) * row_bytes(v_type, head_dim); }
     size_t tile_bytes() const { return k_bytes() + v_bytes(); }
-    /// Shape of the staged keys, or values, of one decode forward.
-    Shape staged_shape() const { return {kv_heads, kMaxRows, head_dim}; }
+    /// Shape of the staged keys (`type` = k_type) or values of one decode forward, of stored_type(type).
+    Shape staged_shape(DType type) const { return {kv_heads, kMaxRows, stored_columns(type, head_dim)}; }
+    /// That of several owners together.
+    Shape staged_shape(DType type, int64_t owners) const {
+        return {owners, kv_heads, kMaxRows, stored_columns(type, head_dim)};
+    }
+    /// Whether keys or values lose bits: q8_0.
+    bool lossy() const { return k_type == DType::kQ8_0 || v_type == DType::kQ8_0; }
     bool operator==(const KvLayout&) const = default;
 };
 
@@ -47,8 +83,8 @@ inline constexpr float kMostF16 = 65504;
 struct LayerKv {
     KvLayout layout;
     Tensor tiles;     // i64 [sequences, tiles], device addresses
-    Tensor staged_k;  // k_type [kv_heads, kMaxRows, head_dim]: rows that are not in tiles yet
-    Tensor staged_v;  // v_type, same shape
+    Tensor staged_k;  // KvLayout::staged_shape(k_type): rows that are not in tiles yet
+    Tensor staged_v;  // likewise, v_type
     int64_t first_tile = 0;
     Tensor counts = {};  // i32 [kv_heads]: a head's slots in use; replaces RowsView::cached
     Tensor ranks = {};   // i32 [kv_heads, slots], with angles: rank of each slot in use, by age

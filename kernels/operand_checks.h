@@ -30,8 +30,10 @@ inline void check_kv(const char* op, const LayerKv& kv) {
     check(kv.tiles.dtype() == DType::kI64 && kv.tiles.shape().rank() == 2,
           "{}: tiles are {} {}, expected i64 [sequences, tiles]", op, name_of(kv.tiles.dtype()), kv.tiles.shape());
     for (const DType type : {l.k_type, l.v_type}) {
-        check(type == DType::kF32 || type == DType::kF16 || type == DType::kBF16,
-              "{}: KV is {}, expected f32, f16 or bf16", op, name_of(type));
+        check(type == DType::kF32 || type == DType::kF16 || type == DType::kBF16 ||
+                  (type == DType::kQ8_0 && quantises(l.head_dim)),
+              "{}: KV is {} in heads of {}, expected f32, f16, bf16, or q8_0 in heads of a multiple of {} up to {}", op,
+              name_of(type), l.head_dim, kQuantBlock, kMostQuantised);
     }
 }
 

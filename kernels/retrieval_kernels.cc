@@ -25,7 +25,7 @@ void RetrievalKernels::chunk_means(const Tensor& means, const LayerKv& kv, int64
     check_kv("chunk_means", kv);
     check_chunk("chunk_means", chunk);
     check_rank("chunk_means", "means", means, 3);
-    check_operand("chunk_means", "means", means, kv.layout.k_type,
+    check_operand("chunk_means", "means", means, mean_type(kv.layout.k_type),
                   Shape{kv.layout.kv_heads, means.dim(1), kv.layout.head_dim});
     check(means.contiguous() && kv.layout.head_dim <= kMostHeadDim && tiles.first >= 0 && tiles.first <= tiles.end &&
               tiles.end <= means.dim(1) * chunk / kTileTokens,

@@ -13,7 +13,7 @@ namespace trireme {
 struct SlotKv {
     KvLayout layout;            // kv_heads: all heads of the rank; a tile holds one head (LayerKv::counts)
     Tensor tiles;               // i64 [owners, kv_heads, tiles]
-    Tensor staged_k, staged_v;  // [owners, kv_heads, kMaxRows, head_dim]
+    Tensor staged_k, staged_v;  // [owners, kv_heads, kMaxRows, columns], as LayerKv's
     Tensor tokens, ranks;       // i32 [owners, kv_heads, slots]: token and rank of each slot in use
     Tensor scores;              // f32 [owners, kv_heads, slots]
     Tensor counts;              // i32 [owners, kv_heads]: number of slots in use, the first ones

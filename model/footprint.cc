@@ -23,7 +23,8 @@ int64_t prefill_batches(int64_t tokens) {
 }
 
 KvShape kv_shape(const LlamaConfig& c, const Shard& shard, const LevelOptions& o) {
-    return {.layout = {shard.n_kv_heads, c.head_dim, o.k_type, o.v_type},
+    return {.layout = {shard.n_kv_heads, c.head_dim, fitting_type(o.k_type, c.head_dim),
+                       fitting_type(o.v_type, c.head_dim)},
             .owner_layers = c.layer_map.owners(),
             .sequences = o.sequences,
             .context = o.context == 0 ? c.context : o.context,

@@ -25,8 +25,8 @@
 namespace trireme {
 
 struct LevelOptions {
-    DType k_type = DType::kF16, v_type = DType::kF16;
-    int64_t context = 0;  // most tokens of a sequence; 0: the model's context
+    DType k_type = DType::kF16, v_type = DType::kF16;  // q8_0: f16 for heads that cannot be quantised
+    int64_t context = 0;                               // most tokens of a sequence; 0: the model's context
     int64_t sequences = 1;
     int64_t common = 0;  // KvShape::common
     bool graphs = true;  // decode forwards are recorded once per graph_rows() and replayed, if the device can

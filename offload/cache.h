@@ -171,7 +171,7 @@ class KvCache {
     /// Bytes of these tokens' keys and values in all owners.
     size_t bytes_of(int64_t tokens) const {
         const KvLayout& l = shape_.layout;
-        const size_t token = static_cast<size_t>(l.kv_heads * l.head_dim) * (size_of(l.k_type) + size_of(l.v_type));
+        const size_t token = l.tile_bytes() / static_cast<size_t>(kTileTokens);
         return static_cast<size_t>(shape_.owner_layers * kept(tokens)) * token;
     }
     /// The tokens of a prompt of n tokens that a prefill must be given: its first ones and its last ones. {n, 0}: all.

@@ -10,9 +10,11 @@
 
 namespace trireme {
 
-enum class DType : uint8_t { kF32, kF16, kBF16, kI32, kI64, kU8 };
+/// kQ8_0 is a type of KV rows only: 8-bit codes with a scale for each 32 of them (row_bytes() in kernels/kv.h). No
+/// tensor has it.
+enum class DType : uint8_t { kF32, kF16, kBF16, kI32, kI64, kU8, kQ8_0 };
 
-/// Returns the bytes of one element.
+/// Returns the bytes of one element; of kQ8_0, those of a code.
 constexpr size_t size_of(DType t) {
     switch (t) {
         case DType::kF32:
@@ -24,14 +26,15 @@ constexpr size_t size_of(DType t) {
         case DType::kI64:
             return 8;
         case DType::kU8:
+        case DType::kQ8_0:
             return 1;
     }
     return 0;
 }
 
-/// "f32", "f16", "bf16", "i32", "i64", "u8".
+/// "f32", "f16", "bf16", "i32", "i64", "u8", "q8_0".
 constexpr std::string_view name_of(DType t) {
-    constexpr std::string_view names[] = {"f32", "f16", "bf16", "i32", "i64", "u8"};
+    constexpr std::string_view names[] = {"f32", "f16", "bf16", "i32", "i64", "u8", "q8_0"};
     return names[index(t)];
 }
 
@@ -96,7 +99,12 @@ struct bf16 {
     }
 };
 
-static_assert(sizeof(f16) == 2 && sizeof(bf16) == 2);
+/// A byte of a row of kQ8_0; stands for such rows in templates.
+struct q8_0 {
+    char byte;
+};
+
+static_assert(sizeof(f16) == 2 && sizeof(bf16) == 2 && sizeof(q8_0) == 1);
 
 template <class T>
 struct DTypeOf;
@@ -127,7 +135,7 @@ struct DTypeOf<uint8_t> {
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
-/// Returns the distance from 1 to the next larger value of a floating type: 2^-23, 2^-10, 2^-7. Integer types: 0.
+/// Returns the distance from 1 to the next larger value of a floating type: 2^-23, 2^-10, 2^-7. Others: 0.
 constexpr double eps_of(DType t) {
     return t == DType::kF32 ? 0x1p-23 : t == DType::kF16 ? 0x1p-10 : t == DType::kBF16 ? 0x1p-7 : 0.0;
 }

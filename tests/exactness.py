@@ -25,7 +25,7 @@ CHAINS = ("ngram", "draft", "window", "h2o+full", "retrieval", "tree", "triforce
 RANKS = (1, 2, 4)
 ON_CHIP = ("0", "3", "all")  # of 6 layers
 GAMMAS = ("1", "2", "3", "5", "8", "12", "16", "auto")
-TYPES = ("f32", "f16", "bf16")
+TYPES = ("f32", "f16", "bf16", "q8_0")
 TEXTS, TEXTS_EACH, PREFILL, TOKENS = 24, 3, 560, 24
 RESELECT = ("every", "every", "3", "never")
 KEPT = ("16", "64", "0.3", "1000")
@@ -87,7 +87,7 @@ def small_models(args, folder):
                     "--modes", ",".join(("none",) + CHAINS), "--gamma", gamma, "--gamma-inner", inner,
                     "--kv-on-chip", on_chip, "--kv-cache-dtype", kv_type, "--budget", draw.choice(("32", "128", "1024")), "--draft-window", draw.choice(("128", "256")),
                     "--kv-window", draw.choice(KEPT), "--kv-gqa", draw.choice(("first", "mean", "max")), "--kv-heads-share", draw.choice(("layer", "head")), "--reselect", reselect, "--reselect-queries", draw.choice(("1", "8")), "--tree-size", draw.choice(("5", "32", "63"))]
-        if kv_type != "f32":
+        if kv_type in ("f16", "bf16"):
             command += ["--kv-wire", args.kv_wire]
         if ranks > 1:
             command += ["-t", "1"]

@@ -449,7 +449,7 @@ void retrieval() {
     Array<uint64_t> keys(Cache::kKvHeads * chunks);
     Array<int32_t> places(Cache::kKvHeads * chunks);
     Array<ChunkPick> pick(std::vector<ChunkPick>{{int32_t(chunks), int32_t(picked), 1024}});
-    launch<ChunkMeans>({chunks, Cache::kKvHeads}, {c.kv, reinterpret_cast<char*>(means.device), chunks, 0, 0, chunk});
+    launch<ChunkMeans>({chunks, Cache::kKvHeads}, {c.kv, reinterpret_cast<char*>(means.device), DType::kF16, chunks, 0, 0, chunk});
     launch<ScoreChunks<f16>>(
         {div_up(chunks, ScoreChunks<f16>::kChunks), Cache::kKvHeads},
         {keys.device, means.device, c.q.device, c.heads.device, Cache::kHeads, chunks, Cache::kDim, pick.device});

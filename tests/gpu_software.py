@@ -250,6 +250,44 @@ def families(gpu):
     gpu.same_as_cpu(tiny / "qwen3-norms", *GREEDY, ranks=2, n=6, SWGPU_COUNT=2)
 
 
+EIGHT_BITS = ["-ctk", "q8_0", "-ctv", "q8_0"]
+
+
+@check("8-bit KV: streamed, mixed types, eviction, a draft's window")
+def eight_bits(gpu):
+    gpu.same_as_cpu(DRAFT, *WARM, *EIGHT_BITS, gpu_flags=["--kv-on-chip", "1"])
+    gpu.same_as_cpu(DRAFT, *GREEDY, "-ctk", "q8_0", "-ctv", "f16", n=10)
+    gpu.same_as_cpu(TARGET, *GREEDY, *EIGHT_BITS, "--kv-policy", "h2o", "--kv-window", "96", n=10)
+    gpu.same_as_cpu(TARGET, *GREEDY, *EIGHT_BITS, *SPECULATION["triforce"], gpu_flags=["--kv-on-chip", "2"], n=10)
+
+
+@check("8-bit KV: placement, graphs and chains change no token of a GPU's run")
+def eight_bits_alike(gpu):
+    request = ["generate", "-m", TARGET, "-f", gpu.text, "-n", "12", *GREEDY, *EIGHT_BITS, "--print", "ids", "--no-progress", "--ignore-eos",
+               "--device", "cuda"]
+    ids = {gpu.trireme(*request, *more).stdout
+           for more in ([], ["--no-graphs"], ["--kv-on-chip", "0"], SPECULATION["triforce"], ["--spec", "h2o+full"])}
+    if len(ids) != 1:
+        raise Failed(f"{len(ids)} different answers: {ids}")
+
+
+@check("8-bit KV: every policy, snapshots, samples, 2 ranks", full=True)
+def eight_bits_everywhere(gpu):
+    for policy in ("keydiff", "expected", "snapkv", "streaming"):
+        gpu.same_as_cpu(TARGET, *GREEDY, *EIGHT_BITS, "--kv-policy", policy, "--kv-window", "96", n=10)
+    gpu.same_as_cpu(TARGET, *GREEDY, *EIGHT_BITS, "--kv-policy", "h2o", "--kv-window", "96", "--kv-rolling", n=10)
+    gpu.same_as_cpu(DRAFT, *WARM, *EIGHT_BITS, "--num-samples", "3", "-np", "3", gpu_flags=["--kv-on-chip", "1"])
+    gpu.same_as_cpu(TARGET, *GREEDY, *EIGHT_BITS, ranks=2, n=8, SWGPU_COUNT=2)
+    request = gpu.request(DRAFT, *GREEDY, *EIGHT_BITS, n=10)
+    whole = gpu.on_cpu(request)
+    for writer, reader in (("cpu", "cuda"), ("cuda", "cpu")):
+        file = gpu.path("eight.h5")
+        gpu.trireme(*gpu.request(DRAFT, *GREEDY, *EIGHT_BITS, "--save-kv", file, n=5), "--device", writer)
+        resumed = gpu.trireme(*request, "--load-kv", file, "--device", reader).stdout
+        if resumed != whole:
+            raise Failed(f"{writer} to {reader}: {resumed.strip()}, expected {whole.strip()}")
+
+
 @check("quantised files: weights in blocks, streamed, on 2 ranks, drafting")
 def blocks(gpu):
     for name in ("q4_k_m", "q8_0_mixed", "q3_k", "mxfp4", "phi3_q4_0"):

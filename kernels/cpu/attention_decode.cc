@@ -48,8 +48,8 @@ struct Sequence {
     Matrix<const int32_t> slots = {}, cached = {}, ancestors = {};
     const HeadRun* runs = nullptr;
     int64_t n_runs = 0, heads = 0, id = 0, rows = 0;
-    bool pairs = false;  // DecodeItem::pairs
-    int64_t dim_padded = 0, record = 0;
+    AttendBy by = AttendBy::kFloats;
+    int64_t dim_padded = 0, query = 0, record = 0;  // floats of a query vector, of a record
     int64_t shared = 0, stored = 0, tiles = 0;  // slots cached for every row, for any row; tiles that any row reaches
     int64_t part_begin = 0, part_end = 0;       // tiles of this call
     int64_t window = 0;                         // RowsView::window
@@ -64,8 +64,8 @@ struct Sequence {
         float* to = q;
         for (int64_t i = 0; i < n_runs; ++i) {
             for (int64_t r = 0; r < rows; ++r) {
-                for (int64_t h = runs[i].begin; h < runs[i].end; ++h, to += dim_padded) {
-                    scale_query(in.row(r) + h * layout.head_dim, scale, pairs, to, layout.head_dim, dim_padded);
+                for (int64_t h = runs[i].begin; h < runs[i].end; ++h, to += query) {
+                    scale_query(in.row(r) + h * layout.head_dim, scale, by, to, layout.head_dim, dim_padded);
                 }
             }
         }
@@ -95,8 +95,8 @@ struct Sequence {
                       .shift = run.shift,
                       .ranks = nullptr,
                       .angles = {},
-                      .pairs = pairs,
-                      .q = q + run.begin * rows * dim_padded,
+                      .by = by,
+                      .q = q + run.begin * rows * query,
                       .records = records + ((t - first) * heads + run.begin) * rows * record,
                       .weights = nullptr,
                       .tops = nullptr,
@@ -239,7 +239,7 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
     const Matrix<const int32_t> ids = rows.sequences.as<const int32_t>();
     const Matrix<const int32_t> ancestors = rows.ancestors.as<const int32_t>();
     const int64_t heads = kv_head.rows, dim_padded = padded(kv.layout.head_dim), record = kRecordHead + dim_padded;
-    const bool pairs = !kv.angles && attends_pairs(kv.layout);
+    const AttendBy by = attends_by(kv);
     const Scratch at(limits, parallel_width());
     float* floats = static_cast<float*>(scratch);
 
@@ -295,8 +295,9 @@ void attention_decode(const Tensor& out, const Tensor& q, const LayerKv& kv, con
                          .heads = heads,
                          .id = id,
                          .rows = end - begin,
-                         .pairs = pairs,
+                         .by = by,
                          .dim_padded = dim_padded,
+                         .query = query_floats(by, kv.layout.head_dim, dim_padded),
                          .record = record,
                          .shared = shared,
                          .stored = stored,

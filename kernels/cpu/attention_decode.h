@@ -12,6 +12,12 @@ namespace trireme {
 inline constexpr int64_t kRecordHead = 16;
 static_assert(kRecordHead >= 2);
 
+/// How decode attention multiplies: in f32; keys and values by dot products of bf16 pairs (attends_pairs()); q8_0 keys
+/// by dot products of whole numbers, for which a query is rounded to 16 bits (kernels/cpu/byte_dots.h), and values in
+/// f32. Keys that are rotated as they are read are always multiplied in f32.
+enum class AttendBy : uint8_t { kFloats, kPairs, kWholes };
+AttendBy attends_by(const LayerKv& kv);
+
 /// One (tile, KV head) for the rows of one sequence. Query vector r * group + i is row r's i-th head of this KV head.
 struct DecodeItem {
     const KvAccess* access;
@@ -27,8 +33,8 @@ struct DecodeItem {
     int64_t shift;         // this head's slots minus those of the rows, at most 0 (LayerKv::counts); else 0
     const int32_t* ranks;  // of the tile's slots, or null: keys need no rotation
     Matrix<const float> angles;
-    bool pairs;             // attends_pairs, and no rotation
-    const float* q;         // [rows * group, dim_padded], from scale_query
+    AttendBy by;
+    const float* q;         // [rows * group, query_floats()], from scale_query
     float* records;         // [rows * group, kRecordHead + dim_padded]
     float *weights, *tops;  // of the first query head in this tile, or null (AttentionReport)
     int64_t weights_stride, tops_stride;
@@ -44,7 +50,9 @@ void attend_item(const DecodeItem& item, float* scratch);
 void merge_record(float* running, const float* partial, int64_t dim_padded);
 /// out = accumulator / sum.
 void finish_record(const float* record, float* out, int64_t dim);
-/// to = scale * log2(e) * q, padded with zeros; with `pairs`, bf16 numbers at the same address.
-void scale_query(const float* q, float scale, bool pairs, float* to, int64_t dim, int64_t dim_padded);
+/// Floats from one scaled query vector to the next, at most dim_padded.
+int64_t query_floats(AttendBy by, int64_t dim, int64_t dim_padded);
+/// to = scale * log2(e) * q, padded with zeros: as floats, as bf16 numbers, or as pack_bytes() writes them.
+void scale_query(const float* q, float scale, AttendBy by, float* to, int64_t dim, int64_t dim_padded);
 
 }  // namespace trireme

@@ -1,12 +1,16 @@
 /// Decode attention inside one tile: scores, softmax, values.
 ///
-/// The bits of a row do not depend on its neighbours: a score adds its products in the order of the head's elements.
+/// The bits of a row do not depend on its neighbours: a score adds its products in the order of the head's elements
+/// (AttendBy::kWholes: whole sums of 32 of them).
 /// The sum of a tile runs in lanes fixed by slot; the accumulator takes slots one by one in order. Where a key lies
 /// (tile or staged row), how many rows share it and how many are multiplied at a time changes none of that.
 
+#include <array>
 #include <limits>
 
 #include "kernels/cpu/attention_decode.h"
+#include "kernels/cpu/bf16_dots.h"
+#include "kernels/cpu/byte_dots.h"
 #include "kernels/cpu/ops.h"
 
 // clang-format off
@@ -72,22 +76,23 @@ HWY_INLINE void for_own(const DecodeItem& it, int64_t q0, int64_t q1, const Visi
 template <class T, class Tile, class From, class CopyTo, class Visit>
 HWY_INLINE void walk(const DecodeItem& it, Tile& tile, const HeadRows<From>& staged, const char* ahead, int64_t q0,
                      int64_t q1, int64_t most, T* copy, bool direct, const CopyTo& copy_to, const Visit& visit) {
-    const int64_t dim = it.layout.head_dim, padded = it.dim_padded;
+    const int64_t stride = row_stride<From>(it.layout.head_dim);
+    const int64_t copied = std::is_same_v<T, q8_0> ? stride : it.dim_padded;
     if (!direct) most = kBlock;
     const auto place = [&](int64_t slot) { return it.ranks ? it.ranks[slot] - it.shift : 0; };
     for (int64_t b = 0; b < it.shared; b += most) {
-        const int64_t n = std::min(most, it.shared - b), offset = b * dim * static_cast<int64_t>(sizeof(From));
+        const int64_t n = std::min(most, it.shared - b), offset = b * stride * static_cast<int64_t>(sizeof(From));
         const Upcoming fetch =
-            ahead ? Upcoming{ahead + offset, ahead + offset + n * dim * static_cast<int64_t>(sizeof(From))}
+            ahead ? Upcoming{ahead + offset, ahead + offset + n * stride * static_cast<int64_t>(sizeof(From))}
                   : Upcoming{};
         if constexpr (std::is_same_v<T, From>) {
             if (direct) {
-                visit(Rows<T>{tile.row(b), dim, n, b, q0, q1 - q0, fetch});
+                visit(Rows<T>{tile.row(b), stride, n, b, q0, q1 - q0, fetch});
                 continue;
             }
         }
-        for (int64_t i = 0; i < n; ++i) copy_to(tile.row(b + i), place(b + i), copy + i * padded);
-        visit(Rows<T>{copy, padded, n, b, q0, q1 - q0, fetch});
+        for (int64_t i = 0; i < n; ++i) copy_to(tile.row(b + i), place(b + i), copy + i * copied);
+        visit(Rows<T>{copy, copied, n, b, q0, q1 - q0, fetch});
     }
     for_own(it, q0, q1, [&](int64_t r, int64_t begin, int64_t end, int64_t slots) HWY_ATTR {
         const int32_t* ancestors = it.ancestors + r * it.ancestors_stride;
@@ -96,12 +101,12 @@ HWY_INLINE void walk(const DecodeItem& it, Tile& tile, const HeadRows<From>& sta
             for (int64_t i = 0; i < n; ++i) {
                 const int64_t beyond = it.first + b + i - it.cached[r] - it.shift;
                 if (beyond < 0) {
-                    copy_to(tile.row(b + i), place(b + i), copy + i * padded);
+                    copy_to(tile.row(b + i), place(b + i), copy + i * copied);
                 } else {
-                    copy_to(staged.row(ancestors[beyond]), it.cached[r] + beyond, copy + i * padded);
+                    copy_to(staged.row(ancestors[beyond]), it.cached[r] + beyond, copy + i * copied);
                 }
             }
-            visit(Rows<T>{copy, padded, n, b, begin, end - begin, Upcoming{}});
+            visit(Rows<T>{copy, copied, n, b, begin, end - begin, Upcoming{}});
         }
     });
 }
@@ -111,6 +116,7 @@ template <class T, class Multiply>
 HWY_INLINE void score_blocks(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, T* copy,
                              const Multiply& multiply) {
     const int64_t dim = it.layout.head_dim;
+    const int64_t stride = row_stride<T>(dim);
     const T* keys = it.access->template key_blocks<T>(it.tile, it.head);
     const HeadRows<T> staged = it.access->template staged_keys<T>(it.head);
     multiply(keys, it.shared, q0, q1 - q0, scores, it.access->value(it.tile, it.head, 0));
@@ -122,7 +128,8 @@ HWY_INLINE void score_blocks(const DecodeItem& it, int64_t q0, int64_t q1, float
             const int64_t staged_from =
                 it.cached[r] + it.shift - it.first - b;  // keys of the block that are in the tile
             if (staged_from > 0) {
-                std::memcpy(static_cast<void*>(copy), keys + b * dim, static_cast<size_t>(kKeyBlock * dim) * sizeof(T));
+                std::memcpy(static_cast<void*>(copy), keys + b * stride,
+                            static_cast<size_t>(kKeyBlock * stride) * sizeof(T));
             }
             for (int64_t i = std::max(int64_t{0}, staged_from); i < std::min(kKeyBlock, slots - b); ++i) {
                 block.put(i, reinterpret_cast<const char*>(staged.row(ancestors[i - staged_from])));
@@ -131,6 +138,33 @@ HWY_INLINE void score_blocks(const DecodeItem& it, int64_t q0, int64_t q1, float
                      nullptr);
         }
     });
+}
+
+/// score_blocks with q8_0 keys as interleaved weights. Meanwhile values are prefetched, those of 16 tokens with their
+/// keys.
+void score_wholes(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, q8_0* copy) {
+    const int64_t dim = it.layout.head_dim, query = query_floats(it.by, dim, it.dim_padded);
+    score_blocks(it, q0, q1, scores, copy,
+                 [&](const q8_0* keys, int64_t n, int64_t q, int64_t queries, float* to, const char* ahead) {
+                     const auto* packed = reinterpret_cast<const std::byte*>(it.q + q * query);
+                     const ByteProduct product{.x = const_cast<std::byte*>(packed),  // only read
+                                               .rows = queries,
+                                               .k = dim,
+                                               .type = StoredType::kQ8_0,
+                                               .tiles = reinterpret_cast<const std::byte*>(keys),
+                                               .stride = row_stride<q8_0>(dim),
+                                               .two = true,
+                                               .out = to,
+                                               .first = 0,
+                                               .out_stride = kScoreStride};
+                     const auto value = static_cast<int64_t>(it.access->value_bytes());
+                     for (int64_t i = 0; i < n; i += kKeyBlock) {
+                         for (int64_t line = 0; ahead && line < kKeyBlock * value; line += 64) {
+                             prefetch(ahead + i * value + line);
+                         }
+                         multiply_bytes(product, i, std::min(i + kKeyBlock, n));
+                     }
+                 });
 }
 
 /// scores[q - q0][slot] = q . key in f32, with keys rotated if necessary.
@@ -146,12 +180,13 @@ void score_keys(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, flo
                                 });
     }
     // Keys that need rotation are read as rows.
+    using Element = typename KeyRows<T>::Element;
     KeyRows<T> keys(it.access->template key_blocks<T>(it.tile, it.head), dim,
-                    reinterpret_cast<T*>(copy + kBlock * padded), padded);
+                    reinterpret_cast<Element*>(copy + kBlock * padded), padded);
     walk(
         it, keys, it.access->template staged_keys<T>(it.head), it.access->value(it.tile, it.head, 0), q0, q1, kBlock,
         copy, /*direct=*/false,
-        [&](const T* row, int64_t place, float* to)
+        [&](const auto* row, int64_t place, float* to)
             HWY_ATTR { rotated_row(row, it.angles.row(place), dim, to, padded); },
         [&](const Rows<float>& k) HWY_ATTR {
             const int64_t widest = widest_strip<float>(k.queries);
@@ -173,7 +208,12 @@ HWY_INLINE void walk_values(const DecodeItem& it, int64_t q0, int64_t q1, T* cop
     const HeadRows<T> values = it.access->template values<T>(it.tile, it.head);
     walk(
         it, values, it.access->template staged_values<T>(it.head), it.next, q0, q1, kTileTokens, copy,
-        /*direct=*/dim % kLanes == 0, [&](const T* row, int64_t, T* to) { copy_row(row, dim, to, padded); }, visit);
+        /*direct=*/dim % kLanes == 0,
+        [&](const T* row, int64_t, T* to) {
+            const int64_t n = row_stride<T>(dim);
+            copy_row(row, n, to, std::max(n, padded));
+        },
+        visit);
 }
 
 /// Adds p . values to the records. The next item's keys are prefetched while values are multiplied.
@@ -182,9 +222,10 @@ void add_values(const DecodeItem& it, int64_t q0, int64_t q1, const float* p, T*
     const int64_t dim = it.layout.head_dim, record = kRecordHead + it.dim_padded;
     walk_values(it, q0, q1, copy, [&](const Rows<T>& v) HWY_ATTR {
         const ptrdiff_t fetch = v.ahead.next ? v.ahead.next - reinterpret_cast<const char*>(v.at) : 0;
-        multiply<true>(p + (v.q - q0) * kScoreStride + v.slot, kScoreStride, v.queries,
-                       Strip<T>{v.at, v.stride, v.n, fetch}, it.records + v.q * record + kRecordHead, record, dim,
-                       widest_strip<T>(v.queries));
+        Strip<T> strip{v.at, v.stride, v.n, fetch};
+        if constexpr (std::is_same_v<T, q8_0>) strip.dim = dim;
+        multiply<true>(p + (v.q - q0) * kScoreStride + v.slot, kScoreStride, v.queries, strip,
+                       it.records + v.q * record + kRecordHead, record, dim, widest_strip<T>(v.queries));
     });
 }
 
@@ -209,21 +250,22 @@ void add_pair_values(const DecodeItem& it, int64_t q0, int64_t q1, const bf16* p
 }
 #endif
 
+/// The scores of queries [q0, q1).
+void score(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, float* panels, float* copy) {
+    if (it.by == AttendBy::kWholes) return score_wholes(it, q0, q1, scores, reinterpret_cast<q8_0*>(copy));
+#if TRIREME_PAIRS
+    if (it.by == AttendBy::kPairs) return score_pairs(it, q0, q1, scores, reinterpret_cast<bf16*>(copy));
+#endif
+    with_kv_type(it.layout.k_type, [&](auto t) HWY_ATTR { score_keys<decltype(t)>(it, q0, q1, scores, panels, copy); });
+}
+
 /// Scores, softmax and values of one item. scratch: attend_item_floats.
 void attend_item_body(const DecodeItem& it, float* scratch) {
     const int64_t record = kRecordHead + it.dim_padded, queries = it.rows * it.group;
     float *scores = scratch, *panels = scores + kScored * kScoreStride, *copy = panels + kBlock * it.dim_padded;
     for (int64_t q0 = 0; q0 < queries; q0 += kScored) {
         const int64_t q1 = std::min(q0 + kScored, queries);
-#if TRIREME_PAIRS
-        if (it.pairs) {
-            score_pairs(it, q0, q1, scores, reinterpret_cast<bf16*>(copy));
-        } else  // NOLINT: the other case follows
-#endif
-            with_type(it.layout.k_type, [&](auto t) HWY_ATTR {
-                using T = decltype(t);
-                score_keys<T>(it, q0, q1, scores, panels, copy);
-            });
+        score(it, q0, q1, scores, panels, copy);
         // Two passes: the exponentials of a row need not wait for its maximum.
         const auto slots_of = [&](int64_t q) {
             return std::min(kTileTokens, it.slots[q / it.group] + it.shift + 1 - it.first);
@@ -248,7 +290,7 @@ void attend_item_body(const DecodeItem& it, float* scratch) {
             it.tops[q * it.tops_stride] = rec[0];
         }
 #if TRIREME_PAIRS
-        if (it.pairs) {
+        if (it.by == AttendBy::kPairs) {
             for (int64_t q = q0; q < q1; ++q) {
                 round_in_place(scores + (q - q0) * kScoreStride, (slots_of(q) + kLanes - 1) / kLanes * kLanes);
             }
@@ -256,8 +298,8 @@ void attend_item_body(const DecodeItem& it, float* scratch) {
             continue;
         }
 #endif
-        with_type(it.layout.v_type,
-                  [&](auto t) HWY_ATTR { add_values(it, q0, q1, scores, reinterpret_cast<decltype(t)*>(copy)); });
+        with_kv_type(it.layout.v_type,
+                     [&](auto t) HWY_ATTR { add_values(it, q0, q1, scores, reinterpret_cast<decltype(t)*>(copy)); });
     }
 }
 
@@ -273,11 +315,11 @@ void finish_record_body(const float* record, float* out, int64_t dim) {
     map_row(record + kRecordHead, out, dim, [&](Vf v, int64_t) HWY_ATTR { return hn::Div(v, sum); });
 }
 
-void scale_query_body(const float* q, float scale, bool pairs, float* to, int64_t dim, int64_t dim_padded) {
+void scale_query_body(const float* q, float scale, AttendBy by, float* to, int64_t dim, int64_t dim_padded) {
     const F d;
     map_row(q, to, dim, [&](Vf v, int64_t) HWY_ATTR { return hn::Mul(v, hn::Set(d, scale * kLog2E)); });
     for (int64_t i = dim; i < dim_padded; ++i) to[i] = 0;
-    if (pairs) round_in_place(to, dim_padded);
+    if (by == AttendBy::kPairs) round_in_place(to, dim_padded);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -292,6 +334,11 @@ HWY_EXPORT(merge_record_body);
 HWY_EXPORT(finish_record_body);
 HWY_EXPORT(scale_query_body);
 
+AttendBy attends_by(const LayerKv& kv) {
+    if (kv.angles) return AttendBy::kFloats;
+    if (kv.layout.k_type == DType::kQ8_0 && byte_dots() != ByteDots::kNone) return AttendBy::kWholes;
+    return attends_pairs(kv.layout) ? AttendBy::kPairs : AttendBy::kFloats;
+}
 int64_t attend_item_floats(int64_t dim_padded) {
     return kScored * kScoreStride + (2 * kBlock + kKeyBlock) * dim_padded;
 }
@@ -304,8 +351,14 @@ void merge_record(float* running, const float* partial, int64_t dim_padded) {
 void finish_record(const float* record, float* out, int64_t dim) {
     HWY_DYNAMIC_DISPATCH(finish_record_body)(record, out, dim);
 }
-void scale_query(const float* q, float scale, bool pairs, float* to, int64_t dim, int64_t dim_padded) {
-    HWY_DYNAMIC_DISPATCH(scale_query_body)(q, scale, pairs, to, dim, dim_padded);
+int64_t query_floats(AttendBy by, int64_t dim, int64_t dim_padded) {
+    return by == AttendBy::kWholes ? byte_row_bytes(dim) / 4 : dim_padded;
+}
+void scale_query(const float* q, float scale, AttendBy by, float* to, int64_t dim, int64_t dim_padded) {
+    if (by != AttendBy::kWholes) return HWY_DYNAMIC_DISPATCH(scale_query_body)(q, scale, by, to, dim, dim_padded);
+    alignas(64) std::array<float, kMostQuantised> scaled;
+    HWY_DYNAMIC_DISPATCH(scale_query_body)(q, scale, by, scaled.data(), dim, dim_padded);
+    pack_bytes(scaled.data(), dim, 0, dim, /*two=*/true, reinterpret_cast<std::byte*>(to));
 }
 
 }  // namespace trireme

@@ -50,17 +50,23 @@ HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
-/// out [rows, dim] = p values. Heads that are not whole vectors are copied first, so that no read leaves the tile.
+/// out [rows, dim] = p values. Heads that are not whole vectors are copied first, so that no read leaves the tile;
+/// q8_0 is widened once for all rows.
 template <class T>
 void accumulate_values(const float* p, int64_t rows, const HeadRows<T>& values, int64_t count, int64_t dim,
                        void* panels, float* out, int64_t stride) {
-    if (dim % kLanes == 0) {
+    if constexpr (std::is_same_v<T, q8_0>) {
+        float* wide = static_cast<float*>(panels);
+        for (int64_t i = 0; i < count; ++i) widen_row(values.row(i), dim, wide + i * stride);
+        multiply<false>(p, kScoreStride, rows, Strip<float>{wide, stride, count}, out, stride, dim, kTall);
+    } else if (dim % kLanes == 0) {
         const Strip<T> strip{values.first, values.stride, count};
-        return multiply<false>(p, kScoreStride, rows, strip, out, stride, dim, kTall);
+        multiply<false>(p, kScoreStride, rows, strip, out, stride, dim, kTall);
+    } else {
+        T* copy = static_cast<T*>(panels);
+        for (int64_t i = 0; i < count; ++i) copy_row(values.row(i), dim, copy + i * stride, stride);
+        multiply<false>(p, kScoreStride, rows, Strip<T>{copy, stride, count}, out, stride, dim, kTall);
     }
-    T* copy = static_cast<T*>(panels);
-    for (int64_t i = 0; i < count; ++i) copy_row(values.row(i), dim, copy + i * stride, stride);
-    multiply<false>(p, kScoreStride, rows, Strip<T>{copy, stride, count}, out, stride, dim, kTall);
 }
 
 #if TRIREME_PAIRS
@@ -110,7 +116,7 @@ void attend_block(const PrefillItem& it, float* scratch) {
     for (int64_t first = begin / kTileTokens * kTileTokens; first <= last; first += kTileTokens) {
         char* tile = it.access->tile(it.sequence, first / kTileTokens);
         const int64_t keys = std::min(kTileTokens, last - first + 1);
-        with_type(it.layout.k_type, [&](auto t) HWY_ATTR {
+        with_kv_type(it.layout.k_type, [&](auto t) HWY_ATTR {
             const auto* blocks = it.access->key_blocks<decltype(t)>(tile, it.head);
             const bool rotated = it.angles.data != nullptr;
 #if TRIREME_PAIRS
@@ -122,6 +128,12 @@ void attend_block(const PrefillItem& it, float* scratch) {
             }
 #endif
             if (rotated) pack_rotated(blocks, keys, dim, from_row(it.angles, first), panels);
+            if constexpr (std::is_same_v<decltype(t), q8_0>) {  // widened once for all query vectors
+                if (!rotated) {
+                    const float* wide = widen_keys(blocks, keys, dim, panels);
+                    return score_tile(q, stride, count, wide, keys, dim, /*rotated=*/false, panels, scores);
+                }
+            }
             score_tile(q, stride, count, blocks, keys, dim, rotated, panels, scores);
         });
         const int64_t unseen = std::clamp(begin - first, int64_t{0}, keys);
@@ -140,7 +152,7 @@ void attend_block(const PrefillItem& it, float* scratch) {
             tile_sum[i] = exp_row(s, visible(i), tile_max[i]);
             for (int64_t j = visible(i); j < keys; ++j) s[j] = 0;
         }
-        with_type(it.layout.v_type, [&](auto t) HWY_ATTR {
+        with_kv_type(it.layout.v_type, [&](auto t) HWY_ATTR {
             // Values that are not seen may be NaN, which a weight of zero does not cancel.
             const HeadRows<decltype(t)> values = it.access->values<decltype(t)>(tile, it.head);
 #if TRIREME_PAIRS

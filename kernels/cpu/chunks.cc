@@ -24,17 +24,19 @@ void tile_means(DType type, const KvAccess& access, char* tile, int64_t head, in
     const F d;
     const Vf scale = hn::Set(d, 1.0F / static_cast<float>(chunk));
     const int64_t padded = (dim + 15) / 16 * 16;
-    with_type(type, [&](auto t) HWY_ATTR {
+    with_kv_type(type, [&](auto t) HWY_ATTR {
         using T = decltype(t);
+        using Mean = std::conditional_t<std::is_same_v<T, q8_0>, f16, T>;  // mean_type()
+        using Element = typename KeyRows<T>::Element;
         static_assert(kMostHeadDim % 16 == 0, "buffers have whole vectors of every target");
-        HWY_ALIGN T rows[kKeyBlock * kMostHeadDim] = {};
+        HWY_ALIGN Element rows[kKeyBlock * kMostHeadDim] = {};
         HWY_ALIGN float sum[kMostHeadDim];
         KeyRows<T> keys(access.key_blocks<T>(tile, head), dim, rows, padded);
-        auto* to = static_cast<T*>(out);
+        auto* to = static_cast<Mean*>(out);
         for (int64_t first = 0; first < kTileTokens; first += chunk, to += dim) {
             std::fill_n(sum, padded, 0.0F);
             for (int64_t i = first; i < first + chunk; ++i) {
-                const T* key = keys.row(i);
+                const Element* key = keys.row(i);
                 for (int64_t e = 0; e < padded; e += kLanes) {
                     hn::Store(hn::Add(hn::Load(d, sum + e), load(d, key + e)), d, sum + e);
                 }
@@ -42,7 +44,11 @@ void tile_means(DType type, const KvAccess& access, char* tile, int64_t head, in
             for (int64_t e = 0; e < padded; e += kLanes) {
                 hn::Store(hn::Mul(hn::Load(d, sum + e), scale), d, sum + e);
             }
-            round_row(sum, to, dim);
+            if constexpr (std::is_same_v<Mean, f16>) {
+                saturate_row(sum, to, dim);
+            } else {
+                round_row(sum, to, dim);
+            }
         }
     });
 }
@@ -81,7 +87,7 @@ void chunk_means(const Tensor& means, const LayerKv& kv, int64_t sequence, const
         for (int64_t i = begin; i < end; ++i) {
             const int64_t tile = tiles.first + i / heads, head = i % heads;
             char* out = static_cast<char*>(means.data()) +
-                        static_cast<size_t>((head * means.dim(1) + tile * a_tile) * dim) * size_of(l.k_type);
+                        static_cast<size_t>((head * means.dim(1) + tile * a_tile) * dim) * size_of(means.dtype());
             HWY_DYNAMIC_DISPATCH(tile_means)(l.k_type, access, access.tile(sequence, tile), head, chunk, out, dim);
         }
     });

@@ -62,7 +62,7 @@ void expect_tile(const ExpectedHead& it, int64_t slot0, float* scratch) {
     const int64_t keys = std::min(kTileTokens, it.end - slot0);
     char* tile = it.access->tile(0, slot0 / kTileTokens);
     const bool rotated = it.angles.data != nullptr;
-    with_type(it.layout.k_type, [&](auto t) HWY_ATTR {
+    with_kv_type(it.layout.k_type, [&](auto t) HWY_ATTR {
         const auto* blocks = it.access->key_blocks<decltype(t)>(tile, it.head);
         if (rotated) pack_rotated(blocks, keys, dim, from_row(it.angles, slot0), panels);
     });
@@ -79,7 +79,7 @@ void expect_tile(const ExpectedHead& it, int64_t slot0, float* scratch) {
                 return hn::Mul(hn::Sub(x, b), scale);
             });
         }
-        with_type(it.layout.k_type, [&](auto t) HWY_ATTR {
+        with_kv_type(it.layout.k_type, [&](auto t) HWY_ATTR {
             const auto* blocks = it.access->key_blocks<decltype(t)>(tile, it.head);
             score_tile(q, stride, count, blocks, keys, dim, rotated, panels, scores);
         });
@@ -108,10 +108,12 @@ void expect_tile(const ExpectedHead& it, int64_t slot0, float* scratch) {
 void expect_head(const ExpectedHead& it, float* norms) {
     const F d;
     const int64_t dim = it.layout.head_dim, n = it.end - it.first;
-    with_type(it.layout.v_type, [&](auto t) HWY_ATTR {
+    with_kv_type(it.layout.v_type, [&](auto t) HWY_ATTR {
         for (int64_t i = it.first; i < it.end; ++i) {
             char* tile = it.access->tile(0, i / kTileTokens);
-            const auto* v = it.access->values<decltype(t)>(tile, it.head).row(i % kTileTokens);
+            HWY_ALIGN float buffer[kMostHeadDim];
+            const auto* v =
+                readable_row(it.access->values<decltype(t)>(tile, it.head).row(i % kTileTokens), dim, buffer);
             Vf sum = hn::Zero(d);
             int64_t e = 0;
             for (; e + kLanes <= dim; e += kLanes) {

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels/cpu/simd-inl.h"
+#include "kernels/cpu/quantised-inl.h"
 #include "kernels/key_order.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -32,6 +32,9 @@ HWY_INLINE int64_t strip_width(int64_t at, int64_t n, int64_t widest, int64_t le
                                                       : std::max(left >= 2 * kLanes ? 2 * kLanes : kLanes, least);
 }
 
+/// Scales of the vectors of a step; none for plain elements.
+struct NoScales {};
+
 /// k rows of b, `stride` elements apart; with 16-bit elements the line `fetch` bytes after each row is prefetched.
 template <class T>
 struct Strip {
@@ -42,12 +45,52 @@ struct Strip {
     ptrdiff_t fetch = 0;
 
     int64_t step() const { return stride; }
+    /// The columns from `first` on.
+    Strip from(int64_t first) const { return {at + first, stride, k, fetch}; }
     template <int NV>
     HWY_INLINE void fetch_beside(const T* b) const {
         if (sizeof(T) == 2) prefetch(reinterpret_cast<const char*>(b) + fetch);
     }
-    /// Vector j of row `row` of those at b.
-    HWY_INLINE Vf vector(F d, const T* b, int64_t /*row*/, int64_t j) const { return load(d, b + j * kLanes); }
+    template <int NV>
+    HWY_INLINE NoScales scales(F /*d*/, const T* /*b*/) const {
+        return {};
+    }
+    /// Vector j of row `row` of those at b, with the step's scales.
+    HWY_INLINE Vf vector(F d, const T* b, int64_t /*row*/, int64_t j, const NoScales& /*scales*/) const {
+        return load(d, b + j * kLanes);
+    }
+};
+
+/// Rows of q8_0, from `column` on: at least as many columns as are read.
+template <>
+struct Strip<q8_0> {
+    static constexpr int64_t kRows = 1;
+
+    const q8_0* at;
+    int64_t stride, k;
+    ptrdiff_t fetch = 0;
+    int64_t dim = 0, column = 0;
+
+    int64_t step() const { return stride; }
+    Strip from(int64_t first) const { return {at + first, stride, k, fetch, dim, column + first}; }
+    template <int NV>
+    HWY_INLINE void fetch_beside(const q8_0* b) const {
+        prefetch(reinterpret_cast<const char*>(b) + fetch);
+    }
+    /// A strip of 32 columns or more begins with a block of them; a narrower one lies in a block.
+    template <int NV>
+    HWY_INLINE auto scales(F d, const q8_0* b) const {
+        struct Scales {
+            Vf of[(NV * kLanes + kQuantBlock - 1) / kQuantBlock];
+        } all;
+        const char* first = reinterpret_cast<const char*>(b) - column + dim + column / kQuantBlock * 2;
+        for (int64_t i = 0; i < static_cast<int64_t>(std::size(all.of)); ++i) all.of[i] = scale_at(d, first + 2 * i);
+        return all;
+    }
+    template <class Scales>
+    HWY_INLINE Vf vector(F d, const q8_0* b, int64_t /*row*/, int64_t j, const Scales& scales) const {
+        return hn::Mul(codes_at(d, reinterpret_cast<const char*>(b) + j * kLanes), scales.of[j * kLanes / kQuantBlock]);
+    }
 };
 
 /// A strip of keys in blocks (kernels/key_order.h): a row is one element of all keys. If `ahead` is not null, memory
@@ -68,7 +111,11 @@ struct KeyStrip {
         const char* next = ahead + (b - at) / step() * kBytes;
         for (int64_t i = 0; i < kBytes; i += 64) prefetch(next + i);
     }
-    HWY_INLINE Vf vector(F d, const T* b, int64_t row, int64_t j) const {
+    template <int NV>
+    HWY_INLINE NoScales scales(F /*d*/, const T* /*b*/) const {
+        return {};
+    }
+    HWY_INLINE Vf vector(F d, const T* b, int64_t row, int64_t j, const NoScales& /*scales*/) const {
         const T* p = b + j * kLanes / kKeyBlock * block + j * kLanes % kKeyBlock * kRows;
         if constexpr (kRows == 1) {
             return load(d, p);
@@ -78,6 +125,56 @@ struct KeyStrip {
         }
     }
 };
+
+template <>
+struct KeyStrip<q8_0> {
+    static constexpr int64_t kRows = 4;
+
+    const q8_0* at;
+    int64_t block, k;
+    const char* ahead;
+    int64_t key = 0;  // the first one, in its block
+
+    int64_t step() const { return kKeyBlock * kRows; }
+    template <int NV>
+    HWY_INLINE void fetch_beside(const q8_0* b) const {
+        if (ahead == nullptr) return;
+        constexpr int64_t kBytes = NV * kLanes * kRows;
+        const char* next = ahead + (b - at) / step() * kBytes;
+        for (int64_t i = 0; i < kBytes; i += 64) prefetch(next + i);
+    }
+    template <int NV>
+    HWY_INLINE auto scales(F d, const q8_0* b) const {
+        constexpr int64_t kWords = kQuantBlock / kRows;
+        const int64_t cell = (b - at) / step() / kWords;
+        struct Scales {
+            int64_t skipped;  // bytes of the scales before these words
+            Vf of[NV];
+        } all;
+        all.skipped = cell * kKeyBlock * 2;
+        for (int64_t j = 0; j < NV; ++j) {
+            const q8_0* its = at - key * kRows + j * kLanes / kKeyBlock * block + word_place(cell * kWords) +
+                              kKeyBlock * kQuantBlock + (key + j * kLanes % kKeyBlock) * 2;
+            all.of[j] = load(d, reinterpret_cast<const f16*>(its));
+        }
+        return all;
+    }
+    template <class Scales>
+    HWY_INLINE Vf vector(F d, const q8_0* b, int64_t row, int64_t j, const Scales& scales) const {
+        const q8_0* words = b + scales.skipped + j * kLanes / kKeyBlock * block + j * kLanes % kKeyBlock * kRows;
+        return hn::Mul(codes_of(d, hn::LoadU(I(), reinterpret_cast<const int32_t*>(words)), row), scales.of[j]);
+    }
+};
+
+/// Keys [first, ...) of these blocks.
+template <class T>
+HWY_INLINE KeyStrip<T> key_strip(const T* keys, int64_t first, int64_t dim, const char* ahead) {
+    const int64_t block = kKeyBlock * row_stride<T>(dim), key = first % kKeyBlock;
+    const T* begin = keys + first / kKeyBlock * block;
+    KeyStrip<T> strip{begin + key * KeyStrip<T>::kRows, block, dim, ahead};
+    if constexpr (std::is_same_v<T, q8_0>) strip.key = key;
+    return strip;
+}
 
 /// c[i][j] (+)= sum_p a[i][p] b[p][j] for MR rows and NV vectors, p in order: a result's bits do not depend on MR, NV.
 template <int MR, int NV, bool kAdd, class B>
@@ -93,11 +190,12 @@ HWY_INLINE void multiply_tile(const float* a, int64_t lda, const B& strip, float
     const auto* b = strip.at;
     for (int64_t first = 0; first < strip.k; first += B::kRows, b += strip.step()) {
         strip.template fetch_beside<NV>(b);
+        const auto scales = strip.template scales<NV>(d, b);
         for (int64_t row = 0; row < B::kRows; ++row) {
             const int64_t p = first + row;
             if constexpr (MR > NV) {  // keep the smaller side in registers
                 Vf bj[NV];
-                for (int j = 0; j < NV; ++j) bj[j] = strip.vector(d, b, row, j);
+                for (int j = 0; j < NV; ++j) bj[j] = strip.vector(d, b, row, j, scales);
                 for (int i = 0; i < MR; ++i) {
                     const Vf x = hn::Set(d, ai[i][p]);
                     for (int j = 0; j < NV; ++j) acc[i][j] = hn::MulAdd(x, bj[j], acc[i][j]);
@@ -106,7 +204,7 @@ HWY_INLINE void multiply_tile(const float* a, int64_t lda, const B& strip, float
                 Vf x[MR];
                 for (int i = 0; i < MR; ++i) x[i] = hn::Set(d, ai[i][p]);
                 for (int j = 0; j < NV; ++j) {
-                    const Vf bj = strip.vector(d, b, row, j);
+                    const Vf bj = strip.vector(d, b, row, j, scales);
                     for (int i = 0; i < MR; ++i) acc[i][j] = hn::MulAdd(x[i], bj, acc[i][j]);
                 }
             }
@@ -148,7 +246,7 @@ HWY_INLINE void multiply(const float* a, int64_t lda, int64_t rows, const Strip<
                          int64_t widest) {
     for (int64_t at = 0; at < n;) {
         const int64_t width = strip_width(at, n, widest, kLanes);
-        multiply_strip<kAdd>(a, lda, rows, Strip<T>{b.at + at, b.stride, b.k, b.fetch}, width, c + at, ldc);
+        multiply_strip<kAdd>(a, lda, rows, b.from(at), width, c + at, ldc);
         at += width;
     }
 }
@@ -173,9 +271,8 @@ HWY_INLINE void multiply_keys(const float* a, int64_t lda, int64_t rows, const T
                               float* c, int64_t ldc, int64_t widest, const char* ahead = nullptr) {
     for (int64_t at = 0; at < n;) {
         const int64_t width = strip_width(at, n, widest, kLanes);
-        const int64_t place = at / kKeyBlock * kKeyBlock * dim + at % kKeyBlock * KeyStrip<T>::kRows;
         const char* next = ahead ? ahead + at * dim * static_cast<int64_t>(sizeof(T)) : nullptr;
-        multiply_strip<false>(a, lda, rows, KeyStrip<T>{keys + place, kKeyBlock * dim, dim, next}, width, c + at, ldc);
+        multiply_strip<false>(a, lda, rows, key_strip(keys, at, dim, next), width, c + at, ldc);
         at += width;
     }
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/cpu/kv_rows.h"
 #include "kernels/cpu/ops.h"
 #include "kernels/key_order.h"
 #include "kernels/slots.h"
@@ -26,11 +27,11 @@ struct HeadSlots {
           staged_k(staged(kv.staged_k, layout.k_type, owner)),
           staged_v(staged(kv.staged_v, layout.v_type, owner)) {}
 
-    size_t v_bytes() const { return static_cast<size_t>(layout.head_dim) * size_of(layout.v_type); }
+    size_t v_bytes() const { return row_bytes(layout.v_type, layout.head_dim); }
     /// Keys of the tile that has the slot.
     KeyBlocks keys(int64_t slot) const { return {tile(slot), layout.k_type, layout.head_dim}; }
     char* value(int64_t slot) const {
-        const size_t all_keys = kTileTokens * static_cast<size_t>(layout.head_dim) * size_of(layout.k_type);
+        const size_t all_keys = kTileTokens * row_bytes(layout.k_type, layout.head_dim);
         return tile(slot) + all_keys + static_cast<size_t>(slot % kTileTokens) * v_bytes();
     }
     /// Writes key i of `from` and a value to a slot.
@@ -59,7 +60,7 @@ struct HeadSlots {
     }
     const char* staged(const Tensor& t, DType type, int64_t owner) const {
         return static_cast<const char*>(t.data()) +
-               static_cast<size_t>((owner * layout.kv_heads + head) * kMaxRows * layout.head_dim) * size_of(type);
+               static_cast<size_t>((owner * layout.kv_heads + head) * kMaxRows) * row_bytes(type, layout.head_dim);
     }
     char* tile(int64_t slot) const {
         return reinterpret_cast<char*>(static_cast<uintptr_t>(tiles[slot / kTileTokens]));
@@ -71,27 +72,20 @@ inline void check_tokens(const char* op, int64_t tokens, int64_t most) {
     check(tokens >= 0 && tokens <= most, "{}: a head has {} tokens where {} may be", op, tokens, most);
 }
 
-/// Element i of a row, widened.
-inline float element(DType type, const char* row, int64_t i) {
-    if (type == DType::kF16) return static_cast<float>(reinterpret_cast<const f16*>(row)[i]);
-    if (type == DType::kBF16) return static_cast<float>(reinterpret_cast<const bf16*>(row)[i]);
-    return reinterpret_cast<const float*>(row)[i];
-}
-
 /// Score of a new token, before attention has seen it. key(piece, first, n) copies elements of its key.
 template <class Key>
 float first_score(const SlotRule& rule, const KvLayout& l, int64_t owner, int64_t head, int64_t token, const Key& key) {
     if (rule.by == ScoreBy::kRandom) return random_score(rule, owner, head, token);
     if (rule.by != ScoreBy::kKeyNorm) return 0;
     constexpr int64_t kPiece = 64;
-    static_assert(kPiece % 2 == 0, "KeyBlocks moves pairs of bf16");
+    static_assert(kPiece % kQuantBlock == 0, "KeyBlocks moves pairs of bf16, and whole blocks of q8_0");
     alignas(64) char piece[kPiece * sizeof(float)];
     float sum = 0;
     for (int64_t first = 0; first < l.head_dim; first += kPiece) {
         const int64_t n = std::min(kPiece, l.head_dim - first);
         key(piece, first, n);
         for (int64_t i = 0; i < n; ++i) {
-            const float x = element(l.k_type, piece, i);
+            const float x = element(l.k_type, piece, n, i);
             sum = std::fma(x, x, sum);
         }
     }

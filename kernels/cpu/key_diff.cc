@@ -16,7 +16,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/cpu/simd-inl.h"
+#include "kernels/cpu/quantised-inl.h"
 #include "runtime/index.h"
 // clang-format on
 
@@ -40,6 +40,8 @@ struct WideBlock {
                 hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(both)), d, x + to);
                 hn::StoreU(hn::BitCast(d, hn::And(both, hn::Set(u, 0xffff0000u))), d, x + to + kKeyBlock);
             }
+        } else if (type == DType::kQ8_0) {
+            widen_block(reinterpret_cast<const q8_0*>(block), dim, x);
         } else if (type == DType::kF16) {
             for (int64_t i = 0; i < n; i += kLanes) {
                 hn::StoreU(HWY_NAMESPACE::load(d, reinterpret_cast<const f16*>(block) + i), d, x + i);
@@ -50,7 +52,7 @@ struct WideBlock {
     }
     /// A single key, a row, as the first of a block.
     void load_row(const char* row, DType type, int64_t dim) {
-        for (int64_t e = 0; e < dim; ++e) x[e * kKeyBlock] = element(type, row, e);
+        for (int64_t e = 0; e < dim; ++e) x[e * kKeyBlock] = element(type, row, dim, e);
     }
     /// sums[k] = the product of key k with `with`, or with itself.
     void products(int64_t dim, const float* with, float* sums) const {
@@ -70,7 +72,7 @@ float key_differences(const HeadKeys& keys, int64_t begin, int64_t end, const ch
     WideBlock block;
     std::array<float, kMostKeyElements> mean = {};
     std::array<float, kKeyBlock> sums = {};
-    const int64_t dim = keys.dim, bytes = kKeyBlock * dim * static_cast<int64_t>(size_of(keys.type));
+    const int64_t dim = keys.dim, bytes = kKeyBlock * static_cast<int64_t>(row_bytes(keys.type, dim));
     const auto each_block = [&](const auto& visit) HWY_ATTR {
         for (int64_t b = begin / kKeyBlock * kKeyBlock; b < end; b += kKeyBlock) {
             block.load(reinterpret_cast<const char*>(keys.tiles[b / kTileTokens]) + keys.offset +

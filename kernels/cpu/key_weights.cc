@@ -64,7 +64,7 @@ void weigh_tile(const WeightsItem& it, float* scratch) {
     const int64_t last = it.slots[(it.vectors - 1) / it.group];
     const int64_t keys = std::min(kTileTokens, last - it.slot0 + 1);
     const bool rotated = it.angles.data != nullptr;
-    with_type(it.layout.k_type, [&](auto t) HWY_ATTR {
+    with_kv_type(it.layout.k_type, [&](auto t) HWY_ATTR {
         const auto* blocks = it.access->key_blocks<decltype(t)>(it.tile, it.head);
         if (rotated) pack_rotated(blocks, keys, dim, from_row(it.angles, it.slot0), panels);
     });
@@ -77,7 +77,7 @@ void weigh_tile(const WeightsItem& it, float* scratch) {
             const float* from = it.q.row((begin + i) / it.group) + (it.head_begin + (begin + i) % it.group) * dim;
             map_row(from, q + i * stride, dim, [&](Vf x, int64_t) HWY_ATTR { return hn::Mul(x, scale); });
         }
-        with_type(it.layout.k_type, [&](auto t) HWY_ATTR {
+        with_kv_type(it.layout.k_type, [&](auto t) HWY_ATTR {
             const auto* blocks = it.access->key_blocks<decltype(t)>(it.tile, it.head);
             score_tile(q, stride, count, blocks, keys, dim, rotated, panels, scores);
         });

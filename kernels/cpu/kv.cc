@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/cpu/kv_rows.h"
 #include "kernels/cpu/ops.h"
 
 // clang-format off
@@ -12,30 +13,16 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/cpu/kv_access.h"
-#include "kernels/cpu/simd-inl.h"
+#include "kernels/cpu/quantised-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace trireme {
 namespace HWY_NAMESPACE {
 
-/// Clamps to +-kMostF16 and rounds.
-void saturate_row(const float* src, f16* dst, int64_t n) {
-    const F d;
-    const Vf most = hn::Set(d, kMostF16), least = hn::Set(d, -kMostF16);
-    int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-        Vf v = hn::LoadU(d, src + i);  // both comparisons are false for NaN
-        v = hn::IfThenElse(hn::Gt(v, most), most, v);
-        v = hn::IfThenElse(hn::Lt(v, least), least, v);
-        store_rounded(d, v, dst + i);
-    }
-    for (; i < n; ++i) dst[i] = f16(src[i] > kMostF16 ? kMostF16 : src[i] < -kMostF16 ? -kMostF16 : src[i]);
-}
-
 void round_to(DType type, const float* from, void* to, int64_t n) {
     if (type == DType::kF16) return saturate_row(from, static_cast<f16*>(to), n);
+    if (type == DType::kQ8_0) return quantise_row(from, static_cast<char*>(to), n);
     with_type(type, [&](auto t) HWY_ATTR { round_row(from, static_cast<decltype(t)*>(to), n); });
 }
 
@@ -80,21 +67,29 @@ void kv_stage(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsVie
 
 namespace {
 
-float element(DType type, const char* row, int64_t i) {
-    if (type == DType::kF16) return static_cast<float>(reinterpret_cast<const f16*>(row)[i]);
-    if (type == DType::kBF16) return static_cast<float>(reinterpret_cast<const bf16*>(row)[i]);
-    return reinterpret_cast<const float*>(row)[i];
+constexpr int64_t kPiece = 64;  // elements that are rounded at once
+static_assert(kPiece % kQuantBlock == 0, "KeyBlocks moves pairs of bf16, and whole blocks of q8_0");
+
+/// Calls visit(first, n) for the pieces of a row.
+template <class Visit>
+void for_pieces(int64_t dim, const Visit& visit) {
+    for (int64_t first = 0; first < dim; first += kPiece) visit(first, std::min(kPiece, dim - first));
 }
 
-constexpr int64_t kPiece = 64;  // elements that are rounded at once
-static_assert(kPiece % 2 == 0, "KeyBlocks moves pairs of bf16");
-
-/// Rounds n elements into `to`; returns the largest difference from the old contents.
-float replace(const float* from, char* to, DType type, int64_t n) {
-    float was[kPiece], most = 0;
-    for (int64_t i = 0; i < n; ++i) was[i] = element(type, to, i);
-    HWY_DYNAMIC_DISPATCH(round_to)(type, from, to, n);
-    for (int64_t i = 0; i < n; ++i) most = std::fmax(most, std::fabs(element(type, to, i) - was[i]));
+/// Rounds the elements of `row` into a head's key or value, given as pieces: get(piece, first, n) and put(piece, first,
+/// n) move n elements. Returns the largest difference from the old contents.
+template <class Get, class Put>
+float replace(const float* row, int64_t dim, DType type, const Get& get, const Put& put) {
+    float most = 0;
+    for_pieces(dim, [&](int64_t first, int64_t n) {
+        alignas(64) char was[kPiece * sizeof(float)], now[kPiece * sizeof(float)];
+        get(was, first, n);
+        HWY_DYNAMIC_DISPATCH(round_to)(type, row + first, now, n);
+        for (int64_t i = 0; i < n; ++i) {
+            most = std::fmax(most, std::fabs(element(type, now, n, i) - element(type, was, n, i)));
+        }
+        put(now, first, n);
+    });
     return most;
 }
 
@@ -115,21 +110,26 @@ void kv_append(const LayerKv& kv, const Tensor& k, const Tensor& v, const RowsVi
             for (int64_t h = 0; h < l.kv_heads; ++h) {
                 const KeyBlocks to = access.keys(tile, h);
                 const float *key = keys.row(r) + h * l.head_dim, *value = values.row(r) + h * l.head_dim;
-                if (changed == nullptr)
-                    HWY_DYNAMIC_DISPATCH(round_to)(l.v_type, value, access.value(tile, h, i), l.head_dim);
-                for (int64_t first = 0; first < l.head_dim; first += kPiece) {
-                    const int64_t n = std::min(kPiece, l.head_dim - first);
-                    alignas(64) char piece[kPiece * sizeof(float)];
-                    if (changed == nullptr) {
+                char* to_value = access.value(tile, h, i);
+                const auto put_key = [&](const char* piece, int64_t first, int64_t n) { to.put(i, piece, first, n); };
+                if (changed == nullptr) {
+                    HWY_DYNAMIC_DISPATCH(round_to)(l.v_type, value, to_value, l.head_dim);
+                    for_pieces(l.head_dim, [&](int64_t first, int64_t n) {
+                        alignas(64) char piece[kPiece * sizeof(float)];
                         HWY_DYNAMIC_DISPATCH(round_to)(l.k_type, key + first, piece, n);
-                    } else {
-                        to.get(i, piece, first, n);
-                        changed[0] = std::fmax(changed[0], replace(key + first, piece, l.k_type, n));
-                        char* there = access.value(tile, h, i) + first * static_cast<int64_t>(size_of(l.v_type));
-                        changed[1] = std::fmax(changed[1], replace(value + first, there, l.v_type, n));
-                    }
-                    to.put(i, piece, first, n);
+                        put_key(piece, first, n);
+                    });
+                    continue;
                 }
+                const auto get_key = [&](char* piece, int64_t first, int64_t n) { to.get(i, piece, first, n); };
+                const auto get_value = [&](char* piece, int64_t first, int64_t n) {
+                    row_piece(l.v_type, to_value, l.head_dim, first, n, piece);
+                };
+                const auto put_value = [&](const char* piece, int64_t first, int64_t n) {
+                    put_piece(l.v_type, piece, first, n, to_value, l.head_dim);
+                };
+                changed[0] = std::fmax(changed[0], replace(key, l.head_dim, l.k_type, get_key, put_key));
+                changed[1] = std::fmax(changed[1], replace(value, l.head_dim, l.v_type, get_value, put_value));
             }
         }
     });

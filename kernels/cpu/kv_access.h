@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/kv_rows.h"
 #include "kernels/key_order.h"
 #include "kernels/kv.h"
 #include "runtime/error.h"
@@ -28,8 +29,8 @@ class KvAccess {
           staged_v_(static_cast<char*>(kv.staged_v.data())),
           k_type_(kv.layout.k_type),
           head_dim_(kv.layout.head_dim),
-          k_slot_(static_cast<size_t>(kv.layout.head_dim) * size_of(kv.layout.k_type)),
-          v_slot_(static_cast<size_t>(kv.layout.head_dim) * size_of(kv.layout.v_type)),
+          k_slot_(row_bytes(kv.layout.k_type, kv.layout.head_dim)),
+          v_slot_(row_bytes(kv.layout.v_type, kv.layout.head_dim)),
           by_head_(static_cast<bool>(kv.counts)),
           tile_k_head_(by_head_ ? 0 : k_slot_ * kTileTokens),
           tile_v_head_(by_head_ ? 0 : v_slot_ * kTileTokens),

@@ -135,18 +135,27 @@ void rows_of_block(const T* block, int64_t dim, T* rows, int64_t stride) {
     }
 }
 
-/// Reads the keys of a head as rows, in order. `buffer`: 16 rows of `stride` elements.
+/// Reads the keys of a head as rows, in order; q8_0 as f32. `buffer`: 16 rows of `stride` elements.
 template <class T>
 class KeyRows {
   public:
-    KeyRows(const T* blocks, int64_t dim, T* buffer, int64_t stride)
+    using Element = std::conditional_t<std::is_same_v<T, q8_0>, float, T>;
+
+    KeyRows(const T* blocks, int64_t dim, Element* buffer, int64_t stride)
         : blocks_(blocks), dim_(dim), buffer_(buffer), stride_(stride) {}
 
     /// Valid until the next call.
-    const T* row(int64_t i) {
+    const Element* row(int64_t i) {
         if (i / kKeyBlock != held_) {
             held_ = i / kKeyBlock;
-            rows_of_block(blocks_ + held_ * kKeyBlock * dim_, dim_, buffer_, stride_);
+            const T* block = blocks_ + held_ * kKeyBlock * row_stride<T>(dim_);
+            if constexpr (std::is_same_v<T, q8_0>) {
+                HWY_ALIGN float wide[kKeyBlock * kMostQuantised];
+                widen_block(block, dim_, wide);
+                rows_of_block(wide, dim_, buffer_, stride_);
+            } else {
+                rows_of_block(block, dim_, buffer_, stride_);
+            }
         }
         return buffer_ + i % kKeyBlock * stride_;
     }
@@ -154,7 +163,7 @@ class KeyRows {
   private:
     const T* blocks_;
     int64_t dim_;
-    T* buffer_;
+    Element* buffer_;
     int64_t stride_, held_ = -1;
 };
 

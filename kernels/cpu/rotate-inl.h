@@ -6,7 +6,7 @@
 #define TRIREME_KERNELS_CPU_ROTATE_INL_H
 #endif
 
-#include "kernels/cpu/simd-inl.h"
+#include "kernels/cpu/quantised-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace trireme {
@@ -33,6 +33,12 @@ HWY_INLINE void rotate_head(float* x, const float* cos_sin, int64_t head_dim) {
 template <class T>
 HWY_INLINE void rotated_row(const T* row, const float* cos_sin, int64_t head_dim, float* to, int64_t padded) {
     map_row(row, to, head_dim, [](Vf x, int64_t) HWY_ATTR { return x; });
+    for (int64_t i = head_dim; i < padded; ++i) to[i] = 0;
+    rotate_head(to, cos_sin, head_dim);
+}
+
+HWY_INLINE void rotated_row(const q8_0* row, const float* cos_sin, int64_t head_dim, float* to, int64_t padded) {
+    widen_row(row, head_dim, to);
     for (int64_t i = head_dim; i < padded; ++i) to[i] = 0;
     rotate_head(to, cos_sin, head_dim);
 }

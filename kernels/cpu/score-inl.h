@@ -44,7 +44,8 @@ template <class T>
 void pack_rotated(const T* keys, int64_t count, int64_t dim, const Matrix<const float>& angles, float* panels) {
     const int64_t stride = (dim + 15) / 16 * 16;
     float* rotated = panels + kTileTokens * stride;
-    KeyRows<T> rows(keys, dim, reinterpret_cast<T*>(rotated + kRotatedRows * stride), stride);
+    using Element = typename KeyRows<T>::Element;
+    KeyRows<T> rows(keys, dim, reinterpret_cast<Element*>(rotated + kRotatedRows * stride), stride);
     for (int64_t first = 0; first < count; first += kRotatedRows) {
         const int64_t n = std::min(kRotatedRows, count - first);
         for (int64_t i = 0; i < n; ++i) {

@@ -157,8 +157,7 @@ void slot_step(const SlotKv& kv, const Tensor& weights, const SlotRule& rule, in
         HeadSlots h(kv, i / heads, i % heads);
         const float* weight = weights ? static_cast<const float*>(weights.data()) + i * weights.dim(2) : nullptr;
         float fresh = first_score(rule, h.layout, i / heads, h.head, token, [&](char* piece, int64_t first, int64_t n) {
-            const auto size = static_cast<int64_t>(size_of(h.layout.k_type));
-            std::memcpy(piece, h.staged_k + first * size, static_cast<size_t>(n * size));
+            row_piece(h.layout.k_type, h.staged_k, h.layout.head_dim, first, n, piece);
         });
         if (rule.counts_all()) {
             HWY_DYNAMIC_DISPATCH(add_attention)(rule, h.scores, weight, h.count);

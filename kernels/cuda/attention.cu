@@ -11,6 +11,8 @@ TRIREME_KERNEL(AttendTile<f16, 4>);
 TRIREME_KERNEL(AttendTile<bf16, 1>);
 TRIREME_KERNEL(AttendTile<bf16, 2>);
 TRIREME_KERNEL(AttendTile<bf16, 4>);
+TRIREME_KERNEL(AttendTile<q8_0, 1>);
+TRIREME_KERNEL(AttendTile<q8_0, 2>);
 TRIREME_KERNEL(MergeTiles);
 
 }  // namespace trireme::gpu

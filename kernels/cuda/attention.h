@@ -21,7 +21,7 @@ struct AttendTile {
     static constexpr int kThreads = 256, kBlocksOfSm = 2;
     static constexpr int kLanes = 8, kSlots = kThreads / kLanes, kWarps = kThreads / kWarp;
     static constexpr int kVectors = 8 / kPieces;  // query vectors at a time: their accumulators are 64 registers
-    static constexpr int kLoads = sizeof(Vec8<T>) / sizeof(Bits16);                   // per piece
+    static constexpr int kLoads = (sizeof(Vec8<T>) + 15) / sizeof(Bits16);            // per piece
     static constexpr int kAhead = kPieces * kLoads < 4 ? 4 / (kPieces * kLoads) : 1;  // slots in flight at once
     static constexpr bool kEarly = kAhead > 1;  // else one slot's pieces are enough, and registers are short
     static constexpr int64_t kMaxDim = 64 * kPieces;
@@ -165,7 +165,7 @@ struct AttendTile {
             for (int p = 0; p < kPieces; ++p) {
                 const int element = (p * kLanes + gpu.thread() % kLanes) * 8;
                 piece[p] = {};
-                if (element < dim) piece[p].load(gpu, slot, element, type);
+                if (element < dim) piece[p].load(gpu, slot, static_cast<int>(dim), element, type);
             }
         }
         TRIREME_GPU void widen_to(float (&to)[kPieces][8], DType type) const {

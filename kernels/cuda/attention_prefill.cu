@@ -8,5 +8,7 @@ TRIREME_KERNEL(AttendPrefill<f16, 64>);
 TRIREME_KERNEL(AttendPrefill<f16, 128>);
 TRIREME_KERNEL(AttendPrefill<bf16, 64>);
 TRIREME_KERNEL(AttendPrefill<bf16, 128>);
+TRIREME_KERNEL(AttendPrefill<f16, 64, false, q8_0>);
+TRIREME_KERNEL(AttendPrefill<f16, 128, false, q8_0>);
 
 }  // namespace trireme::gpu

@@ -1,6 +1,7 @@
 #pragma once
-/// Causal attention of a prefill batch over 16-bit KV, on tensor cores. A block has 64 query vectors of one KV head. It
-/// walks the keys in order, 64 at a time, with a running maximum. Queries and probabilities are rounded to KV's type.
+/// Causal attention of a prefill batch over KV of 16 or 8 bits, on tensor cores. A block has 64 query vectors of one KV
+/// head. It walks the keys in order, 64 at a time, with a running maximum. Queries and probabilities are rounded to
+/// KV's type; with q8_0 all are f16.
 
 #include <type_traits>
 
@@ -14,8 +15,9 @@ namespace trireme::gpu {
 /// softmax and results remain in its registers. Vector v is head `head + v % heads` of row v / heads.
 ///
 /// Fragments are as in the PTX ISA: lane 4 * group + quad holds rows group and group + 8 of its warp's tiles. kRotates:
-/// keys are rotated by their slots as they are read.
-template <class T, int kDim, bool kRotates = false>
+/// keys are rotated by their slots as they are read. Stored: the type of KV, if it is not T: rounded to T as it is
+/// read.
+template <class T, int kDim, bool kRotates = false, class Stored = T>
 struct AttendPrefill {
     static constexpr int kThreads = 128, kVectors = 64, kKeys = 64;
     static constexpr int kBlocksOfSm = kDim == 128 ? 2 : kRotates ? 3 : 4;
@@ -161,6 +163,26 @@ struct AttendPrefill {
         }
     }
 
+    /// Elements [8 * piece, 8 * piece + 8) of a row, as T.
+    template <class Gpu>
+    TRIREME_GPU static Bits16 load_piece(Gpu& gpu, const char* row, int64_t dim, int piece) {
+        if constexpr (std::is_same_v<T, Stored>) {
+            return gpu.load16(reinterpret_cast<const Bits16*>(row) + piece);
+        } else {
+            Vec8<Stored> stored;
+            stored.load(gpu, row, static_cast<int>(dim), piece * 8, DType::kQ8_0);
+            float x[8];
+            stored.widen_to(x, DType::kQ8_0);
+            return packed(x);
+        }
+    }
+    TRIREME_GPU static Bits16 packed(float (&x)[8]) {
+        Bits16 bits;
+        for (float& e : x) e = std::is_same_v<T, f16> ? within_f16(e) : e;
+        for (int i = 0; i < 4; ++i) bits.word[i] = pack(x[2 * i], x[2 * i + 1]);
+        return bits;
+    }
+
     /// Loads keys and values of slots [slot, slot + kKeys) into shared memory, keys rotated, values transposed; zeros
     /// outside [begin, last] and beyond head_dim.
     template <class Gpu>
@@ -174,8 +196,8 @@ struct AttendPrefill {
                 const int key = (first + n * kThreads) % kKeys, piece = (first + n * kThreads) / kKeys;
                 const int64_t place = (slot + key) % kTile;
                 if (slot + key < begin || slot + key > last || piece * 8 >= a.kv.dim) continue;
-                k[n] = gpu.load16(reinterpret_cast<const Bits16*>(a.kv.key(tile, kv_head, place)) + piece);
-                v[n] = gpu.load16(reinterpret_cast<const Bits16*>(a.kv.value(tile, kv_head, place)) + piece);
+                k[n] = load_piece(gpu, a.kv.key(tile, kv_head, place), a.kv.dim, piece);
+                v[n] = load_piece(gpu, a.kv.value(tile, kv_head, place), a.kv.dim, piece);
             }
             TRIREME_UNROLL
             for (int n = 0; n < kAhead; ++n) {
@@ -199,8 +221,7 @@ struct AttendPrefill {
         float x[8];
         Vec8<T>{bits}.widen_to(x, a.kv.k_type);
         rotate_eight<T>(gpu, key, a.angles.table(slot), first, static_cast<int>(a.kv.dim), a.kv.k_type, x);
-        for (float& e : x) e = std::is_same_v<T, f16> ? within_f16(e) : e;
-        for (int i = 0; i < 4; ++i) bits.word[i] = pack(x[2 * i], x[2 * i + 1]);
+        bits = packed(x);
     }
 
     TRIREME_GPU static uint32_t word(const uint16_t* at) { return *reinterpret_cast<const uint32_t*>(at); }

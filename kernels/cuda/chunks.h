@@ -14,7 +14,8 @@ struct ChunkMeans {
     static constexpr int kThreads = 128;
     struct Args {
         Kv kv;
-        char* means;  // [heads, chunks, dim] of the keys' type
+        char* means;  // [heads, chunks, dim] of type
+        DType type;   // mean_type() of kernels/kv.h
         int64_t chunks, sequence, first_tile, chunk;
     };
     template <class Gpu>
@@ -23,14 +24,15 @@ struct ChunkMeans {
         const int64_t token = a.first_tile * kTile + gpu.block_x() * a.chunk, head = gpu.block_y();
         char* tile = kv.tile(a.sequence, token / kTile);
         if (tile == nullptr) return gpu.fault(Fault::kTile, token, a.sequence);
-        char* out = a.means + (head * a.chunks + token / a.chunk) * kv.k_slot;
+        const int64_t mean = kv.dim * static_cast<int64_t>(size_of(a.type));  // bytes
+        char* out = a.means + (head * a.chunks + token / a.chunk) * mean;
         const float scale = 1.0f / static_cast<float>(a.chunk);
         for (int64_t i = gpu.thread(); i < kv.dim; i += kThreads) {
             float sum = 0;
             for (int64_t t = 0; t < a.chunk; ++t) {
-                sum += element_of(kv.k_type, kv.key(tile, head, token % kTile + t), i);
+                sum += element_of(kv.k_type, kv.key(tile, head, token % kTile + t), kv.dim, i);
             }
-            narrow_to(kv.k_type, sum * scale, out, i);
+            narrow_to(a.type, sum * scale, out, i);
         }
     }
 };
@@ -129,10 +131,10 @@ struct GatherChunks {
         char *in = a.from.tile(0, token / kTile), *out = a.to.tile(0, slot / kTile);
         if (in == nullptr || out == nullptr) return gpu.fault(Fault::kTile, in == nullptr ? token : slot, 0);
         const int thread = gpu.thread();
-        copy16(thread, kThreads, a.from.key(in, head, token % kTile), a.to.key(out, head, slot % kTile),
-               n * a.to.k_slot);
-        copy16(thread, kThreads, a.from.value(in, head, token % kTile), a.to.value(out, head, slot % kTile),
-               n * a.to.v_slot);
+        copy_words(thread, kThreads, a.from.key(in, head, token % kTile), a.to.key(out, head, slot % kTile),
+                   n * a.to.k_slot);
+        copy_words(thread, kThreads, a.from.value(in, head, token % kTile), a.to.value(out, head, slot % kTile),
+                   n * a.to.v_slot);
     }
 };
 

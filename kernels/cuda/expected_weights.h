@@ -119,7 +119,7 @@ struct ExpectedWeights {
     TRIREME_GPU static float norm(const Kv& kv, const char* value) {
         float square = 0;
         for (int64_t e = 0; e < kv.dim; ++e) {
-            const float x = element_of(kv.v_type, value, e);
+            const float x = element_of(kv.v_type, value, kv.dim, e);
             square = fmaf(x, x, square);
         }
         return sqrtf(square);

@@ -25,7 +25,8 @@
 namespace trireme::gpu {
 
 static_assert(gpu::kPadding == trireme::kPadding && kTile == kTileTokens && kStaged == kMaxRows &&
-              kRecordHead == kMaxAndSum && kLargestF16 == kMostF16 && Sample::kSiblings == kMaxRows);
+              kRecordHead == kMaxAndSum && kLargestF16 == kMostF16 && kQuant == kQuantBlock &&
+              Sample::kSiblings == kMaxRows);
 static_assert(Accept::kMost >= kMaxRows, "a token has at most this many children");
 static_assert(Seen{}.window == kEverySlot);
 
@@ -126,7 +127,7 @@ class GpuKernels final : public GpuProducts<Launcher> {
         launcher_.template launch<ChunkMeans>(
             "chunk_means", bytes::chunk_means(kv, tiles),
             {(tiles.end - tiles.first) * (kTile / chunk), kv.layout.kv_heads},
-            {kv_of(kv), static_cast<char*>(means.data()), means.dim(1), sequence, tiles.first, chunk});
+            {kv_of(kv), static_cast<char*>(means.data()), means.dtype(), means.dim(1), sequence, tiles.first, chunk});
     }
     void do_choose_chunks(const Tensor& places, const Tensor& keys, const Tensor& means, const Tensor& q,
                           const Tensor& kv_of_head, const Tensor& pick) override {
@@ -166,9 +167,17 @@ class GpuKernels final : public GpuProducts<Launcher> {
                       const RowsView& rows, const TileRange& part, const AttentionReport& report) override {
         const KvLayout& l = kv.layout;
         const Attention x = {out, q, kv, kv_of_head, rows, part, report};
-        if (l.k_type != l.v_type) return attention_of<AnyType>(x);
+        // q8_0 keys that are rotated as they are read are those of drafting levels: few, so speed matters less. In
+        // heads of 256 elements registers do not suffice for a kernel of q8_0 alone.
+        const bool any = l.k_type == DType::kQ8_0 && (kv.angles || l.head_dim > AttendTile<q8_0, 2>::kMaxDim);
+        if (l.k_type != l.v_type || any) return attention_of<AnyType>(x);
         if (this->phase() == Phase::kPrefill && l.head_dim <= 128 && l.k_type != DType::kF32) {
+            if (l.k_type == DType::kQ8_0) return prefill_quantised(x);
             return l.k_type == DType::kF16 ? prefill_of<f16>(x) : prefill_of<bf16>(x);
+        }
+        if (l.k_type == DType::kQ8_0) {
+            if (l.head_dim <= AttendTile<q8_0, 1>::kMaxDim) return attend<AttendTile<q8_0, 1>>(x);
+            return attend<AttendTile<q8_0, 2>>(x);
         }
         with_type(l.k_type, [&](auto t) { attention_of<decltype(t)>(x); });
     }
@@ -182,6 +191,10 @@ class GpuKernels final : public GpuProducts<Launcher> {
     void attend_by(const Attention& x) {
         if (x.kv.angles) return attend<AttendTile<T, kPieces, true>>(x);
         attend<AttendTile<T, kPieces>>(x);
+    }
+    void prefill_quantised(const Attention& x) {
+        if (x.kv.layout.head_dim <= 64) return prefill<AttendPrefill<f16, 64, false, q8_0>>(x);
+        prefill<AttendPrefill<f16, 128, false, q8_0>>(x);
     }
     template <class T>
     void prefill_of(const Attention& x) {

@@ -44,7 +44,7 @@ class GpuSlotKernels : public Kernels {
   private:
     void do_key_weights(const Tensor& sums, const Tensor& q, const Tensor& totals, const LayerKv& kv,
                         const Tensor& kv_of_head, const RowsView& rows) override {
-        with_type(kv.layout.k_type, [&](auto t) {
+        with_kv_type(kv.layout.k_type, [&](auto t) {
             using Body = KeyWeights<decltype(t)>;
             launcher_.template launch<Body>(
                 "key_weights", bytes::attention(kv, rows, {}) / 2,
@@ -58,7 +58,7 @@ class GpuSlotKernels : public Kernels {
                              const Tensor& kv_of_head) override {
         const auto* heads = static_cast<const int32_t*>(kv_of_head.data());
         const auto* begins = static_cast<const int32_t*>(kv.begins.data());
-        with_type(kv.layout.k_type, [&](auto t) {
+        with_kv_type(kv.layout.k_type, [&](auto t) {
             using Body = ExpectedExponents<decltype(t)>;
             launcher_.template launch<Body>(
                 "expected_exponents", bytes::kv_write(kv, weights.cols()) / 2,

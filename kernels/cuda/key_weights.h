@@ -79,7 +79,7 @@ struct KeyScores {
         Vec8<T> bits = {};
         const bool seen = slot >= k.begin && slot <= k.last && element < dim;
         const char* at = kv.key(k.tile, k.head, slot % kTile);
-        if (seen) bits.load(gpu, at, element, kv.k_type);
+        if (seen) bits.load(gpu, at, dim, element, kv.k_type);
         bits.widen_to(x, kv.k_type);
         if (seen && angles.table.data != nullptr) {
             rotate_eight<T>(gpu, at, angles.table(slot), element, dim, kv.k_type, x);

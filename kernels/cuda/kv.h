@@ -1,6 +1,8 @@
 #pragma once
 /// Kv: addresses of keys and values on a GPU; and the kernels that write them.
 
+#include <type_traits>
+
 #include "kernels/cuda/fault.h"
 #include "runtime/cuda/gpu.h"
 
@@ -9,6 +11,7 @@ namespace trireme::gpu {
 inline constexpr int kTile = 256, kStaged = 64;  // kTileTokens, kMaxRows of kernels/kv.h
 inline constexpr int32_t kPadding = -1;          // kPadding of kernels/kv.h
 inline constexpr float kLargestF16 = 65504;      // kMostF16 of kernels/kv.h
+inline constexpr int kQuant = 32;                // kQuantBlock of kernels/kv.h
 
 /// A layer's KV as kernels see it; kernels/kv.h describes the layout.
 struct Kv {
@@ -39,10 +42,27 @@ struct Kv {
     }
 };
 
-TRIREME_GPU float element_of(DType type, const char* row, int64_t i) {
-    if (type == DType::kF16) return widen(reinterpret_cast<const f16*>(row)[i]);
-    if (type == DType::kBF16) return widen(reinterpret_cast<const bf16*>(row)[i]);
-    return reinterpret_cast<const float*>(row)[i];
+/// The scale of element i of a q8_0 row of `dim` elements. Rows are whole words.
+TRIREME_GPU f16* scale_at(const char* row, int64_t dim, int64_t i) {
+    return reinterpret_cast<f16*>(const_cast<char*>(row) + dim) + i / kQuant;
+}
+
+/// Element i of a row of `dim`, whose type is known at compile time, or not.
+template <class T>
+TRIREME_GPU float element_as(const char* row, int64_t dim, int64_t i) {
+    if constexpr (std::is_same_v<T, q8_0>) {
+        return static_cast<float>(reinterpret_cast<const int8_t*>(row)[i]) * widen(*scale_at(row, dim, i));
+    } else {
+        return widen(reinterpret_cast<const T*>(row)[i]);
+    }
+}
+TRIREME_GPU float plain_element_of(DType type, const char* row, int64_t i) {
+    if (type == DType::kF16) return element_as<f16>(row, 0, i);
+    if (type == DType::kBF16) return element_as<bf16>(row, 0, i);
+    return element_as<float>(row, 0, i);
+}
+TRIREME_GPU float element_of(DType type, const char* row, int64_t dim, int64_t i) {
+    return type == DType::kQ8_0 ? element_as<q8_0>(row, dim, i) : plain_element_of(type, row, i);
 }
 
 TRIREME_GPU float within_f16(float x) {
@@ -60,14 +80,43 @@ TRIREME_GPU void narrow_to(DType type, float x, char* row, int64_t i) {
     }
 }
 
-static_assert(8 * sizeof(f16) == sizeof(Bits16) && 8 * sizeof(bf16) == sizeof(Bits16),
-              "head_dim is a multiple of 8, so a token of a head is whole Bits16");
+/// Like narrow_to, for q8_0 too (kernels/kv.h); returns the rounded element. A warp rounds kQuant consecutive elements:
+/// lane i % 32 has element i.
+template <class Gpu>
+TRIREME_GPU float narrow_in_row(Gpu& gpu, DType type, float x, char* row, int64_t dim, int64_t i) {
+    if (type != DType::kQ8_0) {
+        narrow_to(type, x, row, i);
+        return element_of(type, row, dim, i);
+    }
+    static_assert(kQuant == kWarp);
+    const bool is_nan = x != x;
+    const float v = fminf(fmaxf(x, -127 * kLargestF16), 127 * kLargestF16);
+    const float scale = warp_max(gpu, fabsf(v)) / 127, nan = warp_max(gpu, is_nan ? 1.0f : 0.0f);
+    f16 stored;
+    narrow(scale, &stored);
+    const float code = is_nan || stored.bits == 0 ? 0.0f : rintf(v * (1 / scale));
+    if (nan != 0) stored.bits = 0x7e00;
+    row[i] = static_cast<char>(static_cast<int>(code));
+    f16* at = scale_at(row, dim, i);
+    if (i % kQuant == 0) {
+        *at = stored;
+        if (i + kQuant == dim && dim % (2 * kQuant) != 0) at[1].bits = 0;  // the row's padding
+    }
+    return code * widen(stored);
+}
 
-/// Copies `bytes` with `threads` threads. A token of a head is a multiple of 16 bytes; tiles and staged rows are
-/// aligned accordingly (runtime/buffer.h).
-TRIREME_GPU void copy16(int thread, int threads, const char* from, char* to, int64_t bytes) {
-    for (int64_t i = thread; i < bytes / 16; i += threads) {
-        reinterpret_cast<Bits16*>(to)[i] = reinterpret_cast<const Bits16*>(from)[i];
+/// Copies `bytes`, whole words, with `threads` threads: 16 bytes at once where both addresses allow it.
+TRIREME_GPU void copy_words(int thread, int threads, const char* from, char* to, int64_t bytes) {
+    const auto bits =
+        reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to) | static_cast<uintptr_t>(bytes);
+    if (bits % 16 == 0) {
+        for (int64_t i = thread; i < bytes / 16; i += threads) {
+            reinterpret_cast<Bits16*>(to)[i] = reinterpret_cast<const Bits16*>(from)[i];
+        }
+        return;
+    }
+    for (int64_t i = thread; i < bytes / 4; i += threads) {
+        reinterpret_cast<uint32_t*>(to)[i] = reinterpret_cast<const uint32_t*>(from)[i];
     }
 }
 
@@ -94,8 +143,8 @@ struct KvStage {
         const auto dim = static_cast<int>(kv.dim), n = static_cast<int>(kv.heads) * dim;
         for (int i = gpu.thread(); i < n; i += kThreads) {
             const int head = i / dim;
-            narrow_to(keys ? kv.k_type : kv.v_type, from[i],
-                      keys ? kv.staged_key(head, mine) : kv.staged_value(head, mine), i - head * dim);
+            narrow_in_row(gpu, keys ? kv.k_type : kv.v_type, from[i],
+                          keys ? kv.staged_key(head, mine) : kv.staged_value(head, mine), dim, i - head * dim);
         }
     }
 };
@@ -123,13 +172,16 @@ struct KvAppend {
         const int64_t place = slot % kTile;
         const auto dim = static_cast<int>(kv.dim), n = static_cast<int>(kv.heads) * dim;
         const DType type = keys ? kv.k_type : kv.v_type;
+        const bool shared_scales = a.change.data != nullptr && type == DType::kQ8_0;
         float most = 0;
-        for (int i = gpu.thread(); i < n; i += kThreads) {
-            const int head = i / dim;
-            char* to = keys ? kv.key(tile, head, place) : kv.value(tile, head, place);
-            const float was = a.change.data == nullptr ? 0.0f : element_of(type, to, i - head * dim);
-            narrow_to(type, from[i], to, i - head * dim);
-            if (a.change.data != nullptr) most = fmaxf(most, fabsf(element_of(type, to, i - head * dim) - was));
+        for (int first = 0; first < n; first += kThreads) {
+            const int i = first + gpu.thread(), head = i / dim;
+            char* to = i >= n ? nullptr : keys ? kv.key(tile, head, place) : kv.value(tile, head, place);
+            const float was = i >= n || a.change.data == nullptr ? 0.0f : element_of(type, to, dim, i - head * dim);
+            if (shared_scales) gpu.sync();  // all have read the scales that are overwritten next
+            if (i >= n) continue;
+            const float is = narrow_in_row(gpu, type, from[i], to, dim, i - head * dim);
+            if (a.change.data != nullptr) most = fmaxf(most, fabsf(is - was));
         }
         if (a.change.data == nullptr) return;
         most = block_max<kThreads>(gpu, most);
@@ -168,16 +220,8 @@ struct KvKeep {
         if (row < 0 || row >= kStaged) return gpu.fault(Fault::kKeptSlot, row, slot);
         char* tile = slot < 0 ? nullptr : kv.tile(move[2], slot / kTile);
         if (tile == nullptr) return gpu.fault(Fault::kTile, slot, move[2]);
-        copy_words(gpu.thread(), kv.staged_key(head, row), kv.key(tile, head, place), kv.k_slot);
-        copy_words(gpu.thread(), kv.staged_value(head, row), kv.value(tile, head, place), kv.v_slot);
-    }
-
-  private:
-    /// head_dim is a multiple of 8, so a slot is whole words.
-    TRIREME_GPU static void copy_words(int thread, const char* from, char* to, int32_t bytes) {
-        for (int32_t i = thread; i < bytes / 4; i += kThreads) {
-            reinterpret_cast<uint32_t*>(to)[i] = reinterpret_cast<const uint32_t*>(from)[i];
-        }
+        copy_words(gpu.thread(), kThreads, kv.staged_key(head, row), kv.key(tile, head, place), kv.k_slot);
+        copy_words(gpu.thread(), kThreads, kv.staged_value(head, row), kv.value(tile, head, place), kv.v_slot);
     }
 };
 

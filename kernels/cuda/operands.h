@@ -27,6 +27,13 @@ void with_type(DType type, const Visit& visit) {
     }
 }
 
+/// visit(T()) with the type of KV rows; q8_0() for kQ8_0.
+template <class Visit>
+void with_kv_type(DType type, const Visit& visit) {
+    if (type == DType::kQ8_0) return visit(q8_0());
+    with_type(type, visit);
+}
+
 /// A layer's KV, as kernels take it.
 inline Kv kv_of(const LayerKv& kv) {
     const KvLayout& l = kv.layout;
@@ -40,8 +47,8 @@ inline Kv kv_of(const LayerKv& kv) {
             static_cast<char*>(kv.staged_v.data()),
             l.k_type,
             l.v_type,
-            static_cast<int32_t>(l.head_dim * static_cast<int64_t>(size_of(l.k_type))),
-            static_cast<int32_t>(l.head_dim * static_cast<int64_t>(size_of(l.v_type))),
+            static_cast<int32_t>(row_bytes(l.k_type, l.head_dim)),
+            static_cast<int32_t>(row_bytes(l.v_type, l.head_dim)),
             static_cast<bool>(kv.counts)};
 }
 

@@ -25,16 +25,16 @@ TRIREME_GPU void rotate_eight(Gpu& gpu, const char* key, const float* angle, int
         const int pair = first % half;
         Vec8<T> partner;
         Vec8<float> c, s;
-        partner.load(gpu, key, first < half ? first + half : pair, type);
-        c.load(gpu, reinterpret_cast<const char*>(angle), pair, DType::kF32);
-        s.load(gpu, reinterpret_cast<const char*>(angle), half + pair, DType::kF32);
+        partner.load(gpu, key, dim, first < half ? first + half : pair, type);
+        c.load(gpu, reinterpret_cast<const char*>(angle), dim, pair, DType::kF32);
+        s.load(gpu, reinterpret_cast<const char*>(angle), dim, half + pair, DType::kF32);
         partner.widen_to(other, type);
         c.widen_to(cosine, DType::kF32);
         s.widen_to(sine, DType::kF32);
     } else {  // the eight elements span both halves
         for (int i = 0; i < 8; ++i) {
             const int pair = (first + i) % half;
-            other[i] = element_of(type, key, first + i < half ? pair + half : pair);
+            other[i] = element_by<T>(type, key, dim, first + i < half ? pair + half : pair);
             cosine[i] = angle[pair];
             sine[i] = angle[half + pair];
         }

@@ -21,8 +21,8 @@ struct Slots {
     TRIREME_GPU char* value(int64_t at, int64_t slot) const { return kv.value(tile(at, slot), 0, slot % kTile); }
     /// `threads` threads copy a token's key and value to a slot.
     TRIREME_GPU void put(int thread, int threads, int64_t at, int64_t slot, const char* k, const char* v) const {
-        copy16(thread, threads, k, key(at, slot), kv.k_slot);
-        copy16(thread, threads, v, value(at, slot), kv.v_slot);
+        copy_words(thread, threads, k, key(at, slot), kv.k_slot);
+        copy_words(thread, threads, v, value(at, slot), kv.v_slot);
     }
 };
 
@@ -33,7 +33,7 @@ TRIREME_GPU float first_score(const SlotRule& rule, const Kv& kv, int64_t owner,
     if (rule.by != ScoreBy::kKeyNorm) return 0;
     float sum = 0;
     for (int64_t i = 0; i < kv.dim; ++i) {
-        const float x = element_of(kv.k_type, key, i);
+        const float x = element_of(kv.k_type, key, kv.dim, i);
         sum = fmaf(x, x, sum);
     }
     return -sum;
@@ -195,8 +195,8 @@ struct SlotGather {
             if (in == nullptr) return gpu.fault(Fault::kTile, slot, at);
             if (out == nullptr) return gpu.fault(Fault::kTile, entry, 0);
             if (lane == 0) a.order[head * s.slots + rank] = static_cast<int32_t>(slot);
-            copy16(lane, kWarp, s.key(at, slot), a.to.key(out, head, entry % kTile), s.kv.k_slot);
-            copy16(lane, kWarp, s.value(at, slot), a.to.value(out, head, entry % kTile), s.kv.v_slot);
+            copy_words(lane, kWarp, s.key(at, slot), a.to.key(out, head, entry % kTile), s.kv.k_slot);
+            copy_words(lane, kWarp, s.value(at, slot), a.to.value(out, head, entry % kTile), s.kv.v_slot);
         }
     }
 };

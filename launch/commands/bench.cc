@@ -13,6 +13,7 @@
 #include "launch/report/trace_file.h"
 #include "launch/run/chain.h"
 #include "launch/run/eviction.h"
+#include "launch/run/kv_wire.h"
 #include "launch/run/outcome.h"
 #include "runtime/log.h"
 
@@ -69,6 +70,7 @@ BenchFacts facts_of(const Start& start, const RankGroup& rank_group, const Engin
                     {"model_n_params", parameters(*engine.checkpoint().source)},
                     {"type_k", name_of(o.cache_type_k)},
                     {"type_v", name_of(o.cache_type_v)},
+                    {"kv_lossy", kv_lossy(o)},
                     {"link_gbps", emulated ? nlohmann::ordered_json(o.link.gbps) : nlohmann::ordered_json()},
                     {"seed", o.seed.value()},
                     {"temp", o.sampling.temperature},

@@ -154,6 +154,7 @@ void run_plan(const Start& start, const RankGroup& rank_group) {
         const std::string_view backend = o.device.starts_with("cuda") ? "cuda" : "cpu";
         const WeightType weights = planned_weight_type(o.model, o.dtype, o.activations, backend);
         const int threads = static_cast<int>(std::max<int64_t>(1, o.threads));
+        require_kv_types(o, config.head_dim);
         const LevelOptions options = {
             .k_type = o.cache_type_k,
             .v_type = o.cache_type_v,
@@ -189,9 +190,9 @@ void run_plan(const Start& start, const RankGroup& rank_group) {
         const PlanInput in = input_for(wish);
         if (m.device_gbps == 0) m.device_gbps = chain.measured_gbps(in);
         const Plan plan = make_plan(in, m);
-        std::string text = fmt::format("{} tokens, {} rank{}, {} weights ({}), {}/{} keys and values: each rank\n",
+        std::string text = fmt::format("{} tokens, {} rank{}, {} weights ({}), {}/{} keys and values{}: each rank\n",
                                        wish.context, o.ranks, o.ranks == 1 ? "" : "s", weights.name, weights.reason,
-                                       name_of(o.cache_type_k), name_of(o.cache_type_v));
+                                       name_of(o.cache_type_k), name_of(o.cache_type_v), kv_lossy(o) ? " (lossy)" : "");
         if (o.side_by_side()) {
             text += fmt::format("{} parallel sequences that share {} tokens\n", wish.texts, in.kv.common);
         }

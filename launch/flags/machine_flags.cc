@@ -16,7 +16,8 @@ using S = Setting;
 constexpr std::array kTypes = {DType::kF16, DType::kBF16, DType::kF32};
 
 DType cache_type(const S& s) {
-    return kTypes[s.one_of({"f16", "bf16", "f32"})];
+    constexpr std::array types = {DType::kF16, DType::kBF16, DType::kF32, DType::kQ8_0};
+    return types[s.one_of({"f16", "bf16", "f32", "q8_0"})];
 }
 
 // Also accepts devices that a module or a test has registered.
@@ -88,7 +89,7 @@ FlagGroup precision_flags() {
             {"cache-type-k",
              {"-ctk", "--cache-type-k"},
              kShaped,
-             "f16|bf16|f32",
+             "f16|bf16|f32|q8_0",
              "type of the cached keys",
              [](O& o, const S& s) { o.cache_type_k = cache_type(s); },
              [](const O& o) { return std::string(name_of(o.cache_type_k)); },
@@ -97,7 +98,7 @@ FlagGroup precision_flags() {
             {"cache-type-v",
              {"-ctv", "--cache-type-v"},
              kShaped,
-             "f16|bf16|f32",
+             "f16|bf16|f32|q8_0",
              "type of the cached values",
              [](O& o, const S& s) { o.cache_type_v = cache_type(s); },
              [](const O& o) { return std::string(name_of(o.cache_type_v)); },
@@ -106,8 +107,8 @@ FlagGroup precision_flags() {
             {"kv-cache-dtype",
              {"--kv-cache-dtype"},
              kShaped,
-             "f16|bf16|f32",
-             "type of cached keys and values",
+             "f16|bf16|f32|q8_0",
+             "type of cached keys and values; q8_0 has 8 bits and a scale for 32 elements, and is lossy",
              [](O& o, const S& s) { o.cache_type_k = o.cache_type_v = cache_type(s); },
              [](const O& o) { return std::string(o.cache_type_k == o.cache_type_v ? name_of(o.cache_type_k) : ""); },
              "",

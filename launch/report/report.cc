@@ -12,6 +12,7 @@
 #include "generated/commit.h"
 #include "launch/flags/flags.h"
 #include "launch/report/speculation_facts.h"
+#include "launch/run/kv_wire.h"
 #include "launch/run/spec_costs.h"
 #include "runtime/trace.h"
 
@@ -247,10 +248,10 @@ std::vector<std::string> report_lines(const RunReport& r) {
                                       all.prefill_tok_s, t.ttft_ms),
         fmt::format("decode  {:10.1f} ms  {} tokens, {:.1f} tok/s, tpot {:.3f} ms, reads {:.1f} GB/s", t.decode_ms,
                     t.new_tokens, all.decode_tok_s, t.tpot_ms, all.read_gbps),
-        fmt::format("memory  {:10.1f} MB  peak RSS; weights {} {:.1f} MB, KV {}/{} {:.1f} MB for {} tokens",
+        fmt::format("memory  {:10.1f} MB  peak RSS; weights {} {:.1f} MB, KV {}/{}{} {:.1f} MB for {} tokens",
                     mb(all.peak_rss_bytes), r.engine.checkpoint().weight_type.name, mb(all.weight_bytes),
-                    name_of(r.call.options.cache_type_k), name_of(r.call.options.cache_type_v), mb(all.kv_bytes),
-                    r.engine.model().context()),
+                    name_of(r.call.options.cache_type_k), name_of(r.call.options.cache_type_v),
+                    kv_lossy(r.call.options) ? " (lossy)" : "", mb(all.kv_bytes), r.engine.model().context()),
     };
     if (t.warmup_ms > 0) lines.push_back(fmt::format("warm-up {:10.1f} ms  what forwards take", t.warmup_ms));
     const LinkUse& link = t.decode_link;
@@ -314,6 +315,7 @@ std::string report_json(const RunReport& r) {
         {"weight_bytes", all.weight_bytes},
         {"weight_bytes_per_step", all.weight_bytes_per_step},
         {"kv_bytes", all.kv_bytes},
+        {"kv_lossy", kv_lossy(r.call.options)},
         {"peak_rss_bytes", all.peak_rss_bytes},
         {"residency", residency_facts(r)},
         {"speculation", levels},

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "launch/run/checkpoint.h"
+#include "launch/run/kv_wire.h"
 #include "model/checkpoint/padded_model.h"
 #include "runtime/log.h"
 
@@ -75,6 +76,11 @@ DraftModel::DraftModel(const Options& o, const Checkpoint& target, Part what)
       window_(o.draft_window),
       ctx_size_(o.ctx_size) {
     options_.name = name_of(what).data();
+    if (source_ && kv_lossy(o) && !quantises(config_.head_dim)) {
+        log::info(
+            "the draft model's heads of {} elements cannot be q8_0: f16 takes its place in the draft model's cache",
+            config_.head_dim);
+    }
 }
 
 void DraftModel::load(Device& device, const Weights& target, Comm& comm, int64_t context, int64_t slots) {

@@ -30,6 +30,7 @@ Engine::Engine(const Start& start, const RankGroup& rank_group) : threads_(start
     device_ = open_run_device(start, rank_group);
     rank_group.phase([&] {
         checkpoint_ = open_checkpoint(command, o, device().backend());
+        require_kv_types(o, checkpoint_.config().head_dim);
         wire_ = choose_kv_wire(o, checkpoint_.config().head_dim, device().backend());
         if (const std::vector<Options> chains = chains_of(command, o); !chains.empty()) {
             proposing_ = std::make_unique<SpecLevels>(chains, /*again=*/command == Command::kBench, checkpoint_);

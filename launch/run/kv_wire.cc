@@ -45,4 +45,15 @@ KvWireChoice choose_kv_wire(const Options& o, int64_t head_dim, std::string_view
     return {true, fmt::format("a link of {} GB/s is slower than decoding{}", o.link.gbps, hint(layout))};
 }
 
+bool kv_lossy(const Options& o) {
+    return KvLayout{.k_type = o.cache_type_k, .v_type = o.cache_type_v}.lossy();
+}
+
+void require_kv_types(const Options& o, int64_t head_dim) {
+    require(!kv_lossy(o) || quantises(head_dim), Exit::kConfig,
+            "--kv-cache-dtype q8_0: heads of {} elements, where a multiple of {} up to {} can be quantised: choose f16 "
+            "or bf16",
+            head_dim, kQuantBlock, kMostQuantised);
+}
+
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #pragma once
-/// KvWireChoice: whether streamed tiles are coded in host memory and on the link (--kv-wire).
+/// KvWireChoice: whether streamed tiles are coded in host memory and on the link (--kv-wire); and whether a model's
+/// heads can have the cache's types.
 
 #include <cstdint>
 #include <string>
@@ -16,5 +17,10 @@ struct KvWireChoice {
 
 /// Errors: Exit::kConfig for --kv-wire coded and keys and values that have no code (has_tile_code()).
 KvWireChoice choose_kv_wire(const Options& o, int64_t head_dim, std::string_view backend);
+
+/// Errors: Exit::kConfig for a q8_0 cache and a model whose heads cannot be quantised (kernels/kv.h).
+void require_kv_types(const Options& o, int64_t head_dim);
+/// Whether keys or values lose bits, for reports.
+bool kv_lossy(const Options& o);
 
 }  // namespace trireme

@@ -50,7 +50,7 @@ void small_block(const std::byte* b, float* out) {
     }
 }
 
-void q8_0(const std::byte* b, float* out) {
+void q8_0_block(const std::byte* b, float* out) {
     const float d = half_at(b);
     for (size_t j = 0; j < 32; ++j) out[j] = i8(b + 2 + j) * d;
 }
@@ -211,7 +211,7 @@ void dequantise(StoredType type, const std::byte* blocks, int64_t n, float* out)
         case StoredType::kQ5_1:
             return all(small_block<true, true>);
         case StoredType::kQ8_0:
-            return all(q8_0);
+            return all(q8_0_block);
         case StoredType::kIQ4_NL:
             return all(iq4_nl);
         case StoredType::kMXFP4:

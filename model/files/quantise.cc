@@ -69,7 +69,7 @@ bool small_block(const float* x, std::byte* b) {
     return fits;
 }
 
-bool q8_0(const float* x, std::byte* b) {
+bool q8_0_block(const float* x, std::byte* b) {
     float most = 0;
     for (size_t i = 0; i < 32; ++i) most = std::max(most, std::fabs(x[i]));
     const float d = most / 127, inverse = inverse_of(d);
@@ -214,7 +214,7 @@ Encoder encoder_of(StoredType type) {
         case StoredType::kQ5_1:
             return small_block<true, true>;
         case StoredType::kQ8_0:
-            return q8_0;
+            return q8_0_block;
         case StoredType::kIQ4_NL:
             return iq4_nl;
         case StoredType::kQ2_K:

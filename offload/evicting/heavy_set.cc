@@ -230,7 +230,8 @@ void HeavySet::step(Kernels& op, int32_t row, int64_t token) {
     const int64_t heads = model_.readers.heads(), dim = kv_.layout.head_dim;
     // The staged rows from this one on, so that it is the first one.
     const auto from_row = [&](const Tensor& staged) {
-        char* first = static_cast<char*>(staged.data()) + static_cast<size_t>(row * dim) * size_of(staged.dtype());
+        char* first =
+            static_cast<char*>(staged.data()) + static_cast<size_t>(row * staged.dim(3)) * size_of(staged.dtype());
         return Tensor(first, staged.dtype(), staged.shape());
     };
     SlotKv kv = m_.kv;

@@ -16,8 +16,8 @@ inline LayerKv slot_layer(const SlotKv& kv, OwnerIndex first, int64_t owners = 1
     l.kv_heads *= owners;
     return {.layout = l,
             .tiles = from(kv.tiles, {l.kv_heads, kv.tiles.dim(2)}),
-            .staged_k = from(kv.staged_k, l.staged_shape()),
-            .staged_v = from(kv.staged_v, l.staged_shape()),
+            .staged_k = from(kv.staged_k, l.staged_shape(l.k_type)),
+            .staged_v = from(kv.staged_v, l.staged_shape(l.v_type)),
             .counts = from(kv.counts, {l.kv_heads}),
             .ranks = from(kv.ranks, {l.kv_heads, kv.slots()})};
 }

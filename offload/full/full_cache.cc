@@ -16,8 +16,8 @@ using DeviceArena = Arena<Space::kDevice>;
 Shape table_shape(const KvShape& s) {
     return {s.sequences, s.tiles_per_sequence()};
 }
-Shape staged_shape(const KvShape& s) {
-    return {s.owner_layers, s.layout.kv_heads, kMaxRows, s.layout.head_dim};
+size_t staged_bytes(const KvShape& s, DType type) {
+    return DeviceArena::bytes_of(stored_type(type), s.layout.staged_shape(type, s.owner_layers));
 }
 /// An owner's part of these buffers.
 Tensor staged_of(const Tensor& all, OwnerIndex owner) {
@@ -47,8 +47,7 @@ MemoryBytes FullCache::table_memory(const KvShape& s) {
     return MemoryBytes{.device =
                            DeviceArena::bytes_of(DType::kI32, {kMaxRows}) +
                            static_cast<size_t>(s.owner_layers) * DeviceArena::bytes_of(DType::kI64, table_shape(s)) +
-                           DeviceArena::bytes_of(s.layout.k_type, staged_shape(s)) +
-                           DeviceArena::bytes_of(s.layout.v_type, staged_shape(s))} +
+                           staged_bytes(s, s.layout.k_type) + staged_bytes(s, s.layout.v_type)} +
            KeptLists::memory();
 }
 
@@ -82,8 +81,10 @@ FullCache::FullCache(Device& device, Stream& compute, const KvShape& kv, const R
       streamed_layers_(std::ranges::count_if(streamed_, [](StreamedIndex n) { return n.i >= 0; })),
       tiles_(device, static_cast<size_t>(kv.owner_layers - streamed_layers_) * kv.layer_bytes()),
       device_tables_(device, table_memory(kv).device),
-      staged_k_(device_tables_.take(kv.layout.k_type, staged_shape(kv))),
-      staged_v_(device_tables_.take(kv.layout.v_type, staged_shape(kv))),
+      staged_k_(device_tables_.take(stored_type(kv.layout.k_type),
+                                    kv.layout.staged_shape(kv.layout.k_type, kv.owner_layers))),
+      staged_v_(device_tables_.take(stored_type(kv.layout.v_type),
+                                    kv.layout.staged_shape(kv.layout.v_type, kv.owner_layers))),
       zeros_(device_tables_.take(DType::kI32, {kMaxRows})),
       kept_(device, compute),
       streaming_(streamed_layers_ == 0

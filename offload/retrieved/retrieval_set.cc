@@ -52,7 +52,7 @@ RetrievalSet::RetrievalSet(Device& device, Stream& compute, FullCache& full, con
                            .staged_v = theirs.staged_v});
         tables.write(layers_.back().tiles,
                      [&](int64_t, int64_t) { return std::exchange(next, next + kv_.layout.tile_bytes()); });
-        means_.push_back(device_.take(kv_.layout.k_type, shape.means(kv_)));
+        means_.push_back(device_.take(mean_type(kv_.layout.k_type), shape.means(kv_)));
     }
     places_ = device_.take(DType::kI32, shape.by_chunk(kv_));
     keys_ = device_.take(DType::kI64, shape.by_chunk(kv_));

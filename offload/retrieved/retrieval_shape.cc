@@ -30,7 +30,7 @@ size_t RetrievalShape::set_bytes(const KvShape& kv) const {
 
 size_t RetrievalShape::summary_bytes(const KvShape& kv) const {
     if (budget == 0) return 0;
-    return static_cast<size_t>(kv.owner_layers) * DeviceArena::bytes_of(kv.layout.k_type, means(kv));
+    return static_cast<size_t>(kv.owner_layers) * DeviceArena::bytes_of(mean_type(kv.layout.k_type), means(kv));
 }
 
 MemoryBytes RetrievalShape::memory(const KvShape& kv) const {

@@ -11,8 +11,9 @@ using DeviceArena = Arena<Space::kDevice>;
 
 MemoryBytes SetCache::memory_for(const KvShape& s) {
     const KvLayout& l = s.layout;
-    return {.device = static_cast<size_t>(s.owner_layers) * (DeviceArena::bytes_of(l.k_type, l.staged_shape()) +
-                                                             DeviceArena::bytes_of(l.v_type, l.staged_shape()))};
+    return {.device = static_cast<size_t>(s.owner_layers) *
+                      (DeviceArena::bytes_of(stored_type(l.k_type), l.staged_shape(l.k_type)) +
+                       DeviceArena::bytes_of(stored_type(l.v_type), l.staged_shape(l.v_type)))};
 }
 
 SetCache::SetCache(Device& device, Stream& compute, const KvShape& kv, KvSet& set)
@@ -24,8 +25,8 @@ SetCache::SetCache(Device& device, Stream& compute, const KvShape& kv, KvSet& se
       device_(device, memory_for(kv).device) {
     for (OwnerIndex owner; owner.i < kv.owner_layers; ++owner) {
         LayerKv& layer = layers_.emplace_back(set.layer(owner));
-        layer.staged_k = device_.take(kv.layout.k_type, kv.layout.staged_shape());
-        layer.staged_v = device_.take(kv.layout.v_type, kv.layout.staged_shape());
+        layer.staged_k = device_.take(stored_type(kv.layout.k_type), kv.layout.staged_shape(kv.layout.k_type));
+        layer.staged_v = device_.take(stored_type(kv.layout.v_type), kv.layout.staged_shape(kv.layout.v_type));
     }
 }
 

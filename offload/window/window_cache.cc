@@ -28,8 +28,8 @@ MemoryBytes own_memory(const KvShape& s, const WindowShape& w) {
     const KvLayout& l = s.layout;
     const size_t owner = static_cast<size_t>(tiles_for(w.tokens())) * DeviceArena::bytes_of(DType::kU8, tile_shape(l)) +
                          DeviceArena::bytes_of(DType::kI64, {1, tiles_for(w.tokens())}) +
-                         DeviceArena::bytes_of(l.k_type, l.staged_shape()) +
-                         DeviceArena::bytes_of(l.v_type, l.staged_shape()) +
+                         DeviceArena::bytes_of(stored_type(l.k_type), l.staged_shape(l.k_type)) +
+                         DeviceArena::bytes_of(stored_type(l.v_type), l.staged_shape(l.v_type)) +
                          2 * DeviceArena::bytes_of(DType::kF32, sinks_shape(l, w));
     return {.device = static_cast<size_t>(s.owner_layers) * owner + 2 * DeviceArena::bytes_of(DType::kI32, {w.sinks}) +
                       DeviceArena::bytes_of(DType::kF32, sinks_shape(l, w)) +
@@ -65,8 +65,8 @@ WindowCache::WindowCache(Device& device, Stream& compute, const KvShape& kv, con
     for (int64_t owner = 0; owner < kv.owner_layers; ++owner) {
         layers_.push_back({.layout = l,
                            .tiles = device_.take(DType::kI64, {1, tiles_for(window.tokens())}),
-                           .staged_k = device_.take(l.k_type, l.staged_shape()),
-                           .staged_v = device_.take(l.v_type, l.staged_shape())});
+                           .staged_k = device_.take(stored_type(l.k_type), l.staged_shape(l.k_type)),
+                           .staged_v = device_.take(stored_type(l.v_type), l.staged_shape(l.v_type))});
         tables.write(layers_.back().tiles, [&](int64_t, int64_t) {
             tiles_.push_back(device_.take(DType::kU8, tile_shape(l)));
             return static_cast<char*>(tiles_.back().data());

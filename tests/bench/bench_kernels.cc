@@ -93,8 +93,8 @@ class Bench {
         LayerKv kv;
         kv.layout = {kv_heads, head_dim, type, type};
         kv.tiles = arena_.take(DType::kI64, Shape{1, context / kTileTokens + 1});
-        kv.staged_k = arena_.take(type, Shape{kv_heads, kMaxRows, head_dim});
-        kv.staged_v = arena_.take(type, Shape{kv_heads, kMaxRows, head_dim});
+        kv.staged_k = arena_.take(stored_type(type), kv.layout.staged_shape(type));
+        kv.staged_v = arena_.take(stored_type(type), kv.layout.staged_shape(type));
         RowsView cache;
         cache.slots = arena_.take(DType::kI32, Shape{rows});
         cache.sequences = arena_.take(DType::kI32, Shape{rows});
@@ -115,7 +115,7 @@ class Bench {
         return {fmt::format("{} {} {}/{} heads of {} context {} rows {}",
                             phase_ == Phase::kDecode ? "attention" : "attention_prefill", name_of(type), heads,
                             kv_heads, head_dim, context, rows),
-                static_cast<double>(context * kv_heads * head_dim) * 2 * static_cast<double>(size_of(type)),
+                static_cast<double>(context * kv_heads) * 2 * static_cast<double>(row_bytes(type, head_dim)),
                 4.0 * pairs * static_cast<double>(heads * head_dim),
                 [=, this] {
                     // Each call takes new tiles, in order of the pool.
@@ -192,13 +192,15 @@ int run(int threads, int rounds, const std::string& filter) {
     }
     for (const int64_t context : {64, 4096, 8000}) {
         for (const int64_t rows : {1, 8}) {
-            for (const DType type : {DType::kF16, DType::kBF16}) {
+            for (const DType type : {DType::kF16, DType::kBF16, DType::kQ8_0}) {
                 cases.emplace_back(&decode, decode.attention(type, 9, 3, 64, context, rows));
             }
         }
     }
-    cases.emplace_back(&decode, decode.attention(DType::kF16, 32, 32, 128, 4096, 1));
-    cases.emplace_back(&decode, decode.attention(DType::kF16, 32, 8, 128, 4096, 1));
+    for (const DType type : {DType::kF16, DType::kQ8_0}) {
+        cases.emplace_back(&decode, decode.attention(type, 32, 32, 128, 4096, 1));
+        cases.emplace_back(&decode, decode.attention(type, 32, 8, 128, 4096, 1));
+    }
     for (const DType type : {DType::kF16, DType::kBF16}) {
         for (const auto& [n, k] : {std::pair<int64_t, int64_t>{960, 576}, {3072, 576}, {576, 1536}}) {
             for (const int64_t rows : {int64_t{10}, int64_t{64}, kPrefillRows}) {
@@ -207,7 +209,7 @@ int run(int threads, int rounds, const std::string& filter) {
         }
     }
     for (const int64_t context : {512, 4096}) {
-        for (const DType type : {DType::kF16, DType::kBF16}) {
+        for (const DType type : {DType::kF16, DType::kBF16, DType::kQ8_0}) {
             cases.emplace_back(&prefill, prefill.attention(type, 9, 3, 64, context, kPrefillRows));
         }
     }

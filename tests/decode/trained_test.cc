@@ -111,6 +111,19 @@ TEST_P(TrainedModel, LosesLittleIn16Bits) {
     }
 }
 
+// Issue "Coded KV": perplexity within 0.1 % of an f16 cache.
+TEST_P(TrainedModel, LosesLittleWithA8BitCache) {
+    const std::vector<int32_t> ids = read_golden(data_path(GetParam().goldens + "/golden.safetensors")).at("ids").i32;
+    EngineOptions o = sixteen(DType::kF16);
+    const double wide = score(*Engine(GetParam().path(), o, comm, 2), ids).perplexity();
+    o.k_type = o.v_type = DType::kQ8_0;
+    const double got = score(*Engine(GetParam().path(), o, comm, 2), ids).perplexity();
+
+    EXPECT_NEAR(got, wide, 1e-3 * wide);
+    EXPECT_NE(got, wide);
+    std::printf("%s: perplexity %.6f with a cache of f16, %.6f of q8_0\n", GetParam().name.c_str(), wide, got);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, TrainedModel,
                          testing::Values(Trained{"kjv_target", "models/kjv-target"},
                                          Trained{"kjv_draft", "models/kjv-draft"}, Trained{"demo", "smollm2"}),

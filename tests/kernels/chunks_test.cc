@@ -17,12 +17,12 @@ struct Text {
           kv(l, 1, 3),
           k(DType::kF32, kTokens, kv.width()),
           v(DType::kF32, kTokens, kv.width()),
-          means(l.k_type, l.kv_heads * chunks, l.head_dim) {
+          means(mean_type(l.k_type), l.kv_heads * chunks, l.head_dim) {
         Machine prefill(Phase::kPrefill);
         append_all(prefill, kv, 0, k.randomize(seed), v.randomize(seed + 1));
     }
     Tensor means_tensor() {
-        return Tensor(means.tensor().data(), layout.k_type, {layout.kv_heads, chunks, layout.head_dim});
+        return Tensor(means.tensor().data(), mean_type(layout.k_type), {layout.kv_heads, chunks, layout.head_dim});
     }
     Tensor table(Operand& o) const { return Tensor(o.tensor().data(), o.tensor().dtype(), {layout.kv_heads, chunks}); }
 
@@ -38,21 +38,22 @@ Operand pick_operand(const ChunkPick& p) {
 
 TEST(ChunkMeans, AreTheMeansOfCompleteTiles) {
     on_every_target([] {
-        for (const DType type : kFloatTypes) {
+        for (const DType type : kKvTypes) {
+            const int64_t dim = head_dim_for(24, type, type);
             for (const int64_t chunk : {1, 8, 64, 256}) {
-                Text text({3, 24, type, DType::kF32}, chunk, 5);
+                Text text({3, dim, type, DType::kF32}, chunk, 5);
                 Machine m;
                 m->chunk_means(text.means_tensor(), text.kv.view(), 0, {0, 1}, chunk);
                 m->chunk_means(text.means_tensor(), text.kv.view(), 0, {1, 2}, chunk);
                 m.stream->synchronize();
                 const Rows keys = stored(text.k, type);
                 // The error of a sum of `chunk` numbers below 6, and of its rounding.
-                const double tol = 6 * (static_cast<double>(chunk) * kEps + eps_of(type));
+                const double tol = 6 * (static_cast<double>(chunk) * kEps + eps_of(mean_type(type)));
                 for (int64_t h = 0; h < 3; ++h) {
                     for (int64_t c = 0; c < 2 * kTileTokens / chunk; ++c) {
-                        for (int64_t i = 0; i < 24; ++i) {
+                        for (int64_t i = 0; i < dim; ++i) {
                             double mean = 0;
-                            for (int64_t t = c * chunk; t < (c + 1) * chunk; ++t) mean += keys(t, h * 24 + i);
+                            for (int64_t t = c * chunk; t < (c + 1) * chunk; ++t) mean += keys(t, h * dim + i);
                             ASSERT_NEAR(text.means.get(h * text.chunks + c, i), mean / static_cast<double>(chunk), tol)
                                 << name_of(type) << " " << h << " " << c << " " << i;
                         }
@@ -61,6 +62,21 @@ TEST(ChunkMeans, AreTheMeansOfCompleteTiles) {
                 EXPECT_TRUE(text.means.intact());
             }
         }
+    });
+}
+
+// Elements of q8_0 may be larger than means, which are f16: these saturate, as in an f16 cache.
+TEST(ChunkMeans, SaturateInF16) {
+    on_every_target([] {
+        Text text({1, 32, DType::kQ8_0, DType::kF32}, 8, 5);
+        for (int64_t p = 0; p < kTokens; ++p) {
+            for (int64_t i = 0; i < 32; ++i) text.k.set(p, i, i % 2 == 0 ? 1e6 : -1e6);
+        }
+        Machine prefill(Phase::kPrefill), m;
+        append_all(prefill, text.kv, 0, text.k, text.v);
+        m->chunk_means(text.means_tensor(), text.kv.view(), 0, {0, 2}, 8);
+        m.stream->synchronize();
+        for (int64_t i = 0; i < 32; ++i) EXPECT_EQ(text.means.get(3, i), i % 2 == 0 ? 65504 : -65504) << i;
     });
 }
 
@@ -90,14 +106,15 @@ std::set<int64_t> best_chunks(Text& text, const Rows& q, const std::vector<int32
 
 TEST(ChooseChunks, PicksTheFirstAndTheBestOfEveryHead) {
     on_every_target([] {
-        for (const DType type : kFloatTypes) {
+        for (const DType type : kKvTypes) {
+            const int64_t dim = head_dim_for(24, type, type);
             for (const int64_t chunk : {1, 8}) {
-                Text text({3, 24, type, DType::kF32}, chunk, 11);
+                Text text({3, dim, type, DType::kF32}, chunk, 11);
                 Machine m;
                 m->chunk_means(text.means_tensor(), text.kv.view(), 0, {0, 2}, chunk);
                 const std::vector<int32_t> kv_of_head = {0, 0, 0, 1, 2, 2};  // groups of 3, 1 and 2
                 Operand heads = Operand::ids(kv_of_head);
-                Operand q = Operand(DType::kF32, 1, 6 * 24, 3).randomize(17);
+                Operand q = Operand(DType::kF32, 1, 6 * dim, 3).randomize(17);
                 Operand places(DType::kI32, 3, text.chunks), keys(DType::kI64, 3, text.chunks);
                 const auto all = static_cast<int32_t>(2 * kTileTokens / chunk);
                 for (const int32_t picked : {1, 2, 5, all / 2, all - 1, all}) {
@@ -163,9 +180,11 @@ TEST(ChooseChunks, NothingWithoutTokens) {
 // arrive.
 TEST(GatherChunks, CopiesWhatWasPickedPartByPart) {
     on_every_target([] {
-        for (const auto& [k_type, v_type] : {std::pair{DType::kF16, DType::kF16}, {DType::kF32, DType::kBF16}}) {
+        for (const auto& [k_type, v_type] :
+             {std::pair{DType::kF16, DType::kF16}, {DType::kF32, DType::kBF16}, {DType::kQ8_0, DType::kQ8_0}}) {
+            const int64_t dim = head_dim_for(24, k_type, v_type);
             for (const int64_t chunk : {1, 8, 64}) {
-                const KvLayout layout = {2, 24, k_type, v_type};
+                const KvLayout layout = {2, dim, k_type, v_type};
                 Text text(layout, chunk, 23);
                 const auto candidates = static_cast<int32_t>(400 / chunk);
                 const ChunkPick p = {.candidates = candidates, .picked = candidates / 3, .tokens = kTokens};
@@ -186,34 +205,21 @@ TEST(GatherChunks, CopiesWhatWasPickedPartByPart) {
                 m.stream->synchronize();
 
                 const Rows want_k = stored(text.k, k_type), want_v = stored(text.v, v_type);
-                const auto at = [&](int64_t slot, int64_t h, int64_t i, bool value) {
-                    const KvLayout& l = seen.layout;
-                    const char* tile = reinterpret_cast<const char*>(seen.table.at<int64_t>(0, slot / kTileTokens)) +
-                                       (value ? l.k_bytes() : 0);
-                    const int64_t place = value
-                                              ? slot % kTileTokens * l.head_dim + i
-                                              : key_place(backend_name(), l.k_type, l.head_dim, slot % kTileTokens, i);
-                    const int64_t e = h * kTileTokens * l.head_dim + place;
-                    const DType type = value ? l.v_type : l.k_type;
-                    if (type == DType::kF16)
-                        return static_cast<double>(static_cast<float>(reinterpret_cast<const f16*>(tile)[e]));
-                    if (type == DType::kBF16)
-                        return static_cast<double>(static_cast<float>(reinterpret_cast<const bf16*>(tile)[e]));
-                    return static_cast<double>(reinterpret_cast<const float*>(tile)[e]);
-                };
                 for (int64_t h = 0; h < 2; ++h) {
                     for (int64_t token = 0; token < kTokens; ++token) {
                         const int64_t c = token / chunk;
                         const int64_t place = c < candidates ? places.at<int32_t>(h, c) : p.picked + c - candidates;
                         if (place == kNotPicked) continue;
                         const int64_t slot = place * chunk + token % chunk;
-                        for (const int64_t i : {0, 23}) {
-                            ASSERT_EQ(at(slot, h, i, false), want_k(token, h * 24 + i)) << token << " " << h;
-                            ASSERT_EQ(at(slot, h, i, true), want_v(token, h * 24 + i)) << token << " " << h;
+                        for (const int64_t i : {int64_t{0}, dim - 1}) {
+                            ASSERT_EQ(seen.element(0, slot, h, i, false), want_k(token, h * dim + i))
+                                << token << " " << h;
+                            ASSERT_EQ(seen.element(0, slot, h, i, true), want_v(token, h * dim + i))
+                                << token << " " << h;
                         }
                     }
                     // Nothing is written after the last token.
-                    EXPECT_TRUE(std::isnan(at(p.slots(chunk), h, 0, false)));
+                    EXPECT_TRUE(std::isnan(seen.element(0, p.slots(chunk), h, 0, false)));
                 }
             }
         }

@@ -51,6 +51,7 @@ DType attended_in(DType keys, DType values) {
 }
 
 DType decode_attends_in(DType keys, DType values) {
+    if (keys == DType::kQ8_0 && byte_dots() != ByteDots::kNone) return DType::kQ8_0;
     return attended_in(keys, values);
 }
 

@@ -17,6 +17,7 @@ DType multiplied_in(DType weights) {
 }
 
 DType attended_in(DType keys, DType values) {
+    if (keys == DType::kQ8_0) return values == keys ? DType::kF16 : DType::kF32;  // keys and values too
     return keys == values ? keys : DType::kF32;
 }
 

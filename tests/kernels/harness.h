@@ -183,7 +183,7 @@ struct Machine {
                                                    .max_k = 2048,
                                                    .max_n = 4096,
                                                    .heads = 50,
-                                                   .head_dim = 96,
+                                                   .head_dim = 160,
                                                    .vocab = 70000})
         : device(backend_device(threads)),
           stream(device->make_stream("test")),
@@ -228,6 +228,7 @@ inline testing::AssertionResult near(Operand& got, const Rows& want, double tol)
 /// The elements of a matrix, rounded to a type.
 inline Rows stored(Operand& x, DType type) {
     Rows v = x.values();
+    if (type == DType::kQ8_0) return reference::quantised(v);
     for (double& e : v.at) e = reference::rounded(e, type);
     return v;
 }
@@ -250,5 +251,10 @@ inline double largest(const Rows& x) {
 
 inline constexpr double kEps = 0x1p-23;  // f32's
 inline constexpr DType kFloatTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
+inline constexpr DType kKvTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0};
+/// Elements of a head: `plain`, or a multiple of 32 if one of the types needs it.
+inline int64_t head_dim_for(int64_t plain, DType k, DType v) {
+    return k == DType::kQ8_0 || v == DType::kQ8_0 ? (plain + 31) / 32 * 32 : plain;
+}
 
 }  // namespace trireme::test

@@ -5,30 +5,13 @@
 namespace trireme::test {
 namespace {
 
-/// Element `i` of a head's key or value in slot `position` of a sequence, as f64.
-double slot(Kv& kv, int64_t sequence, int64_t position, int64_t head, int64_t i, bool value) {
-    const KvLayout& l = kv.layout;
-    const char* tile = reinterpret_cast<const char*>(kv.table.at<int64_t>(sequence, position / kTileTokens)) +
-                       (value ? l.k_bytes() : 0);
-    const int64_t place = value ? position % kTileTokens * l.head_dim + i
-                                : key_place(backend_name(), l.k_type, l.head_dim, position % kTileTokens, i);
-    const int64_t at = head * kTileTokens * l.head_dim + place;
-    switch (value ? l.v_type : l.k_type) {
-        case DType::kF16:
-            return static_cast<double>(static_cast<float>(reinterpret_cast<const f16*>(tile)[at]));
-        case DType::kBF16:
-            return static_cast<double>(static_cast<float>(reinterpret_cast<const bf16*>(tile)[at]));
-        default:
-            return static_cast<double>(reinterpret_cast<const float*>(tile)[at]);
-    }
-}
-
 TEST(KvAppend, RoundsIntoTheTileOfEachPosition) {
     on_every_target([] {
-        for (const DType k_type : kFloatTypes) {
-            for (const DType v_type : kFloatTypes) {
+        for (const DType k_type : kKvTypes) {
+            for (const DType v_type : kKvTypes) {
                 Machine m(Phase::kPrefill);
-                Kv kv({3, 24, k_type, v_type}, 2, 3);
+                const int64_t dim = head_dim_for(24, k_type, v_type);
+                Kv kv({3, dim, k_type, v_type}, 2, 3);
                 Operand k = Operand(DType::kF32, 300, kv.width(), 4).randomize(1, 1e-4);  // f16 subnormals among them
                 Operand v = Operand(DType::kF32, 300, kv.width(), 1).randomize(2, 100);
 
@@ -37,8 +20,8 @@ TEST(KvAppend, RoundsIntoTheTileOfEachPosition) {
                 const Rows want_k = stored(k, k_type), want_v = stored(v, v_type);
                 for (int64_t p = 0; p < 300; ++p) {
                     for (int64_t c = 0; c < kv.width(); ++c) {
-                        ASSERT_EQ(slot(kv, 1, p, c / 24, c % 24, false), want_k(p, c)) << p << " " << c;
-                        ASSERT_EQ(slot(kv, 1, p, c / 24, c % 24, true), want_v(p, c)) << p << " " << c;
+                        ASSERT_EQ(kv.element(1, p, c / dim, c % dim, false), want_k(p, c)) << p << " " << c;
+                        ASSERT_EQ(kv.element(1, p, c / dim, c % dim, true), want_v(p, c)) << p << " " << c;
                     }
                 }
             }
@@ -49,10 +32,10 @@ TEST(KvAppend, RoundsIntoTheTileOfEachPosition) {
 // `change` reports how far new rows are from the stored ones, after rounding. A call only raises it.
 TEST(KvAppend, ReportsWhatItChanges) {
     on_every_target([] {
-        for (const DType k_type : kFloatTypes) {
-            for (const DType v_type : kFloatTypes) {
+        for (const DType k_type : kKvTypes) {
+            for (const DType v_type : kKvTypes) {
                 Machine m(Phase::kPrefill);
-                Kv kv({3, 72, k_type, v_type}, 1, 2);
+                Kv kv({3, head_dim_for(72, k_type, v_type), k_type, v_type}, 1, 2);
                 Operand k = Operand(DType::kF32, 300, kv.width()).randomize(1);
                 Operand v = Operand(DType::kF32, 300, kv.width()).randomize(2);
                 append_all(m, kv, 0, k, v);
@@ -107,8 +90,8 @@ TEST(KvWrites, SaturateInF16Alone) {
             for (int64_t i = 0; i < 40; ++i) {
                 for (const bool value : {false, true}) {
                     const DType type = value ? v_type : k_type;
-                    const double got = slot(kv, 0, 0, 0, i, value);
-                    const double staged = (value ? kv.staged_v : kv.staged_k).get(0, i);
+                    const double got = kv.element(0, 0, 0, i, value);
+                    const double staged = kv.staged_element(0, 0, i, value);
                     const double want = type == DType::kF16 ? f16s[static_cast<size_t>(i) % std::size(given)]
                                                             : reference::rounded(x.get(0, i), type);
                     EXPECT_TRUE(got == want || (std::isnan(got) && std::isnan(want))) << name_of(type) << " " << i;
@@ -119,13 +102,52 @@ TEST(KvWrites, SaturateInF16Alone) {
     });
 }
 
+// A block of q8_0 has one scale: a NaN makes it NaN, what is too large saturates, what is too small for a scale is
+// zero.
+TEST(KvWrites, QuantiseBlockByBlock) {
+    const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+    on_every_target([&] {
+        for (const int64_t dim : {32, 64, 96, 128, 256}) {
+            Machine prefill(Phase::kPrefill), decode;
+            Kv kv({3, dim, DType::kQ8_0, DType::kQ8_0}, 1, 2);
+            Operand x = Operand(DType::kF32, 40, kv.width(), 4).randomize(12);
+            for (int64_t i = 0; i < kv.width(); ++i) {
+                for (int64_t r = 8; r < 40; ++r)
+                    x.set(r, i, x.get(r, i) * std::pow(10.0, static_cast<double>(r) / 2 - 14));
+                x.set(0, i, 0);
+            }
+            const double odd[] = {nan, inf, -inf, 3e38, -8.4e6, 8.3e6, 1e-45, 127, 254};
+            for (size_t i = 0; i < std::size(odd); ++i)
+                x.set(static_cast<int64_t>(i) % 7 + 1, static_cast<int64_t>(i), odd[i]);
+            append_all(prefill, kv, 0, x, x);
+            stage_all(decode, kv.view(), x.tensor(), x.tensor());
+
+            EXPECT_TRUE(kv.staged_k.intact() && kv.staged_v.intact());
+            const Rows want = stored(x, DType::kQ8_0);
+            for (int64_t r = 0; r < 40; ++r) {
+                for (int64_t c = 0; c < kv.width(); ++c) {
+                    for (const bool value : {false, true}) {
+                        for (const double got : {kv.element(0, r, c / dim, c % dim, value),
+                                                 kv.staged_element(r, c / dim, c % dim, value)}) {
+                            ASSERT_TRUE(got == want(r, c) || (std::isnan(got) && std::isnan(want(r, c))))
+                                << "heads of " << dim << ", row " << r << " column " << c << ": " << got << ", want "
+                                << want(r, c);
+                        }
+                    }
+                }
+            }
+        }
+    });
+}
+
 TEST(KvStage, RoundsLikeAppendAndKeepMovesTheRows) {
     on_every_target([] {
-        for (const DType type : kFloatTypes) {
+        for (const DType type : kKvTypes) {
             Machine m;
-            Kv kv({2, 40, type, type}, 2, 2);
+            const int64_t dim = head_dim_for(40, type, type), width = 2 * dim;
+            Kv kv({2, dim, type, type}, 2, 2);
             const LayerKv layer = kv.view();
-            Operand k = Operand(DType::kF32, 5, 80, 3).randomize(3), v = Operand(DType::kF32, 5, 80).randomize(4);
+            Operand k = Operand(DType::kF32, 5, width, 3).randomize(3), v = Operand(DType::kF32, 5, width).randomize(4);
             Operand kept(DType::kI32, 3, 3);
             const int32_t moves[3][3] = {{4, 255, 0}, {0, 256, 0}, {2, 0, 1}};
             for (int64_t i = 0; i < 9; ++i) kept.at<int32_t>(i / 3, i % 3) = moves[i / 3][i % 3];
@@ -136,9 +158,9 @@ TEST(KvStage, RoundsLikeAppendAndKeepMovesTheRows) {
 
             EXPECT_TRUE(kv.staged_k.intact() && kv.staged_v.intact());
             for (const auto& [row, position, sequence] : moves) {
-                for (int64_t c = 0; c < 80; ++c) {
-                    ASSERT_EQ(slot(kv, sequence, position, c / 40, c % 40, false), stored(k, type)(row, c));
-                    ASSERT_EQ(slot(kv, sequence, position, c / 40, c % 40, true), stored(v, type)(row, c));
+                for (int64_t c = 0; c < width; ++c) {
+                    ASSERT_EQ(kv.element(sequence, position, c / dim, c % dim, false), stored(k, type)(row, c));
+                    ASSERT_EQ(kv.element(sequence, position, c / dim, c % dim, true), stored(v, type)(row, c));
                 }
             }
         }
@@ -171,8 +193,8 @@ TEST(KvKeep, MovesTheRowsOfEveryLayer) {
             for (const auto& [row, position, sequence] : moves) {
                 for (int64_t i = 0; i < 8; ++i) {
                     const auto column = static_cast<int64_t>(l) * 8 + i;
-                    ASSERT_EQ(slot(*stores[l], sequence, position, 0, i, false), k.get(row, column)) << "layer " << l;
-                    ASSERT_EQ(slot(*stores[l], sequence, position, 0, i, true), v.get(row, column)) << "layer " << l;
+                    ASSERT_EQ(stores[l]->element(sequence, position, 0, i, false), k.get(row, column)) << "layer " << l;
+                    ASSERT_EQ(stores[l]->element(sequence, position, 0, i, true), v.get(row, column)) << "layer " << l;
                 }
             }
         }

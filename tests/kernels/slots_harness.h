@@ -18,8 +18,8 @@ struct Slots {
           owners(n_owners),
           slots(n_slots),
           tile_table(DType::kI64, owners * l.kv_heads, tiles()),
-          staged_k(l.k_type, owners * l.kv_heads * kMaxRows, l.head_dim),
-          staged_v(l.v_type, owners * l.kv_heads * kMaxRows, l.head_dim),
+          staged_k(stored_type(l.k_type), owners * l.kv_heads * kMaxRows, stored_columns(l.k_type, l.head_dim)),
+          staged_v(stored_type(l.v_type), owners * l.kv_heads * kMaxRows, stored_columns(l.v_type, l.head_dim)),
           tokens(DType::kI32, owners * l.kv_heads, slots),
           ranks(DType::kI32, owners * l.kv_heads, slots),
           scores(DType::kF32, owners * l.kv_heads, slots),
@@ -46,11 +46,12 @@ struct Slots {
     SlotKv view() {
         const KvLayout& l = layout;
         const auto shaped = [](Operand& o, const Shape& s) { return Tensor(o.tensor().data(), o.tensor().dtype(), s); };
-        const Shape staged{owners, l.kv_heads, kMaxRows, l.head_dim}, all{owners, l.kv_heads, slots};
+        const auto staged = [&](Operand& o) { return shaped(o, {owners, l.kv_heads, kMaxRows, o.cols()}); };
+        const Shape all{owners, l.kv_heads, slots};
         return {.layout = l,
                 .tiles = shaped(tile_table, {owners, l.kv_heads, tiles()}),
-                .staged_k = shaped(staged_k, staged),
-                .staged_v = shaped(staged_v, staged),
+                .staged_k = staged(staged_k),
+                .staged_v = staged(staged_v),
                 .tokens = shaped(tokens, all),
                 .ranks = shaped(ranks, all),
                 .scores = shaped(scores, all),
@@ -68,8 +69,8 @@ struct Slots {
         const KvLayout& l = layout;
         return {.layout = l,
                 .tiles = of(all.tiles, {l.kv_heads, tiles()}),
-                .staged_k = of(all.staged_k, {l.kv_heads, kMaxRows, l.head_dim}),
-                .staged_v = of(all.staged_v, {l.kv_heads, kMaxRows, l.head_dim}),
+                .staged_k = of(all.staged_k, l.staged_shape(l.k_type)),
+                .staged_v = of(all.staged_v, l.staged_shape(l.v_type)),
                 .counts = of(all.counts, {l.kv_heads}),
                 .ranks = of(all.ranks, {l.kv_heads, slots}),
                 .angles = angles};
@@ -84,16 +85,9 @@ struct Slots {
     }
     /// Element `i` of the key or value of a slot.
     double element(int64_t owner, int64_t head, int64_t slot, int64_t i, bool value) {
-        const KvLayout& l = layout;
-        const DType type = value ? l.v_type : l.k_type;
-        const auto head_bytes = static_cast<int64_t>(l.k_bytes()) / l.kv_heads;
-        const char* at = reinterpret_cast<const char*>(tile_table.at<int64_t>(row(owner, head), slot / kTileTokens)) +
-                         (value ? head_bytes : 0);
-        const int64_t n = value ? slot % kTileTokens * l.head_dim + i
-                                : key_place(backend_name(), l.k_type, l.head_dim, slot % kTileTokens, i);
-        if (type == DType::kF16) return static_cast<double>(static_cast<float>(reinterpret_cast<const f16*>(at)[n]));
-        if (type == DType::kBF16) return static_cast<double>(static_cast<float>(reinterpret_cast<const bf16*>(at)[n]));
-        return static_cast<double>(reinterpret_cast<const float*>(at)[n]);
+        const auto* tile = reinterpret_cast<const char*>(tile_table.at<int64_t>(row(owner, head), slot / kTileTokens));
+        const size_t values = layout.k_bytes() / static_cast<size_t>(layout.kv_heads);
+        return tile_element(layout, tile, tile + values, slot % kTileTokens, i, value);
     }
     bool intact() const {
         return tile_table.intact() && staged_k.intact() && staged_v.intact() && tokens.intact() && ranks.intact() &&

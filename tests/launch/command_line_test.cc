@@ -37,6 +37,8 @@ TEST(CommandLine, TakesTheSpellingsOfThePeers) {
     }
     EXPECT_EQ(options({"--kv-cache-dtype", "f32"}).cache_type_k, DType::kF32);
     EXPECT_EQ(options({"--kv-cache-dtype", "f32"}).cache_type_v, DType::kF32);
+    EXPECT_EQ(options({"-ctk", "q8_0"}).cache_type_k, DType::kQ8_0);
+    EXPECT_EQ(options({"-ctk", "q8_0"}).cache_type_v, DType::kF16);
     EXPECT_EQ(options({"--max-model-len", "64k"}).ctx_size, 64000);
 }
 

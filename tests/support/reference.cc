@@ -1,5 +1,6 @@
 #include "tests/support/reference.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -15,6 +16,29 @@ double rounded(double x, DType type) {
         default:
             return static_cast<double>(f);
     }
+}
+
+Rows quantised(const Rows& x) {
+    constexpr int64_t kBlock = 32;
+    constexpr float kMost = 127 * 65504.0F;
+    Rows out = x;
+    for (int64_t first = 0; first < static_cast<int64_t>(x.at.size()); first += kBlock) {
+        const auto element = [&](int64_t i) { return static_cast<float>(x.at[static_cast<size_t>(first + i)]); };
+        float most = 0;
+        bool is_nan = false;
+        for (int64_t i = 0; i < kBlock; ++i) {
+            is_nan = is_nan || std::isnan(element(i));
+            if (!std::isnan(element(i))) most = std::fmax(most, std::fabs(std::clamp(element(i), -kMost, kMost)));
+        }
+        const float scale = most / 127, stored = static_cast<float>(f16(scale));
+        for (int64_t i = 0; i < kBlock; ++i) {
+            const float code =
+                stored == 0 || is_nan ? 0 : std::nearbyintf(std::clamp(element(i), -kMost, kMost) * (1 / scale));
+            out.at[static_cast<size_t>(first + i)] =
+                is_nan ? std::nan("") : static_cast<double>(code) * static_cast<double>(stored);
+        }
+    }
+    return out;
 }
 
 Rows embed(const Rows& table, const std::vector<int32_t>& ids) {

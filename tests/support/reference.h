@@ -21,6 +21,8 @@ struct Rows {
 
 /// x as `type` stores it.
 double rounded(double x, DType type);
+/// Rows of KV as kQ8_0 stores them (kernels/kv.h).
+Rows quantised(const Rows& x);
 
 Rows embed(const Rows& table, const std::vector<int32_t>& ids);
 Rows rmsnorm(const Rows& x, const Rows& weight, double eps);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "kernels/key_order.h"
 #include "runtime/index.h"
@@ -11,7 +12,7 @@ namespace {
 
 /// Bytes of one head's keys, or values, in a tile.
 size_t head_bytes(const KvLayout& layout, DType type) {
-    return static_cast<size_t>(kTileTokens * layout.head_dim) * size_of(type);
+    return static_cast<size_t>(kTileTokens) * row_bytes(type, layout.head_dim);
 }
 
 /// Supplies a cache with its tiles, in the order in which it reads them.
@@ -22,11 +23,18 @@ class TilesFromStores final : public Archive {
         : layout_(shape.layout), backend_(backend), staging_(staging), first_head_(first_head) {
         const int64_t rows = shape.owner_layers * tiles_for(tokens);
         for (const TilePart& p : parts) {
-            const std::vector<int64_t> wanted = {rows, p.heads, kTileTokens, layout_.head_dim};
-            const StoreSet &k_set = p.store->set("k", layout_.k_type, 4), &v_set = p.store->set("v", layout_.v_type, 4);
-            require(k_set.shape == wanted && v_set.shape == wanted, Exit::kData,
-                    "{}: keys of {} tiles, {} heads of {}, where {} of {} heads of {} were expected", p.store->name(),
-                    k_set.shape[0], k_set.shape[1], k_set.shape[3], rows, p.heads, layout_.head_dim);
+            const auto wanted = [&](DType type) {
+                return std::vector<int64_t>{rows, p.heads, kTileTokens, stored_columns(type, layout_.head_dim)};
+            };
+            const StoreSet& k_set = p.store->set("k", stored_type(layout_.k_type), 4);
+            const StoreSet& v_set = p.store->set("v", stored_type(layout_.v_type), 4);
+            for (const auto& [set, what, type] :
+                 {std::tuple{&k_set, "keys", layout_.k_type}, {&v_set, "values", layout_.v_type}}) {
+                const std::vector<int64_t> need = wanted(type);
+                require(set->shape == need, Exit::kData,
+                        "{}: {} of {} tiles, {} heads, {} a row, where {} tiles, {} heads, {} a row were expected",
+                        p.store->name(), what, set->shape[0], set->shape[1], set->shape[3], need[0], need[1], need[3]);
+            }
             sources_.push_back({.part = p, .k = {*p.store, k_set}, .v = {*p.store, v_set}});
         }
         for (int64_t h = 0; h < layout_.kv_heads; ++h) {
@@ -83,9 +91,14 @@ class TilesFromStores final : public Archive {
 }  // namespace
 
 std::vector<StoreSet> tile_sets(const KvShape& s, int64_t tokens) {
-    const std::vector<int64_t> shape = {s.owner_layers * tiles_for(tokens), s.layout.kv_heads, kTileTokens,
-                                        s.layout.head_dim};
-    return {{"k", s.layout.k_type, shape}, {"v", s.layout.v_type, shape}};
+    const KvLayout& l = s.layout;
+    const auto set = [&](const char* name, DType type) {
+        return StoreSet{
+            .name = name,
+            .type = stored_type(type),
+            .shape = {s.owner_layers * tiles_for(tokens), l.kv_heads, kTileTokens, stored_columns(type, l.head_dim)}};
+    };
+    return {set("k", l.k_type), set("v", l.v_type)};
 }
 
 size_t tile_staging_bytes(const KvShape& shape) {

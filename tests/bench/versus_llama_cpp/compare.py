@@ -86,7 +86,8 @@ def main() -> None:
     args = arguments()
     contexts = [int(c) for c in args.contexts.split(",")]
     kv_types = args.kv.split(",")
-    settings = list(itertools.product(args.peer_weights.split(","), (1, 0), kv_types))
+    settings = [s for s in itertools.product(args.peer_weights.split(","), (1, 0), kv_types)
+                if s[1] == 1 or s[2] != "q8_0"]  # llama.cpp has no other attention over q8_0
     with tempfile.TemporaryDirectory() as folder:
         runner = Runner(args, pathlib.Path(folder))
         if len(runner.ids) < max(contexts):

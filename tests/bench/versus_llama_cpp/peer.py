@@ -13,7 +13,7 @@ import time
 import llama_cpp as lc
 import numpy as np
 
-KV_TYPES = {"f16": 1, "bf16": 30}  # ggml_type; the Python package names only the former
+KV_TYPES = {"f16": 1, "q8_0": 8, "bf16": 30}  # ggml_type; the Python package names only the first
 
 
 @lc.llama_log_callback

@@ -7,11 +7,6 @@
 namespace trireme::test {
 namespace {
 
-EngineOptions with_types(EngineOptions o, DType k, DType v) {
-    o.k_type = k;
-    o.v_type = v;
-    return o;
-}
 Residency coded(const std::vector<bool>& on_chip, int64_t ring, const Link& link = {}) {
     Residency r = residency(on_chip, ring, link);
     r.coded = true;

@@ -41,6 +41,12 @@ inline std::vector<int32_t> some_ids(int64_t n, uint32_t seed) {
     return ids;
 }
 
+inline EngineOptions with_types(EngineOptions o, DType k, DType v) {
+    o.k_type = k;
+    o.v_type = v;
+    return o;
+}
+
 using Logits = std::vector<std::vector<float>>;
 
 inline void keep_logits(Logits& all, const HostTensor& logits) {
