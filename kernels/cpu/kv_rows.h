@@ -32,14 +32,16 @@ inline float element(DType type, const char* row, int64_t n, int64_t i) {
 inline void row_piece(DType type, const char* row, int64_t dim, int64_t first, int64_t n, char* piece) {
     const size_t size = size_of(type);
     std::memcpy(piece, row + static_cast<size_t>(first) * size, static_cast<size_t>(n) * size);
-    if (type == DType::kQ8_0) std::memcpy(piece + n, row + dim + first / kQuantBlock * 2, n / kQuantBlock * 2);
+    if (type != DType::kQ8_0) return;
+    std::memcpy(piece + n, row + dim + first / kQuantBlock * 2, static_cast<size_t>(n / kQuantBlock * 2));
 }
 
 /// The inverse: copies a row of n to elements [first, first + n) of a row of `dim`.
 inline void put_piece(DType type, const char* piece, int64_t first, int64_t n, char* row, int64_t dim) {
     const size_t size = size_of(type);
     std::memcpy(row + static_cast<size_t>(first) * size, piece, static_cast<size_t>(n) * size);
-    if (type == DType::kQ8_0) std::memcpy(row + dim + first / kQuantBlock * 2, piece + n, n / kQuantBlock * 2);
+    if (type != DType::kQ8_0) return;
+    std::memcpy(row + dim + first / kQuantBlock * 2, piece + n, static_cast<size_t>(n / kQuantBlock * 2));
 }
 
 }  // namespace trireme
