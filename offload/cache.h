@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <ranges>
 #include <span>
 #include <vector>
 
@@ -152,11 +151,6 @@ struct CacheFacts {
 /// retained. If the cache does not require layers one by one (by_layers), they need not be opened and closed, and a
 /// prompt may be computed batch by batch.
 class KvCache {
-    struct Observing {
-        KvObserver* observer;
-        int64_t sequence;
-    };
-
   public:
     virtual ~KvCache() = default;
 
@@ -185,8 +179,10 @@ class KvCache {
     /// Whether a prefill must attend all of its rows in every layer, even if their logits are not requested: the cache,
     /// or one of its observers, sums attention weights.
     bool wants_all_rows() const {
-        return facts_.sums_attention ||
-               std::ranges::any_of(observers_, [](const Observing& o) { return o.observer->wants_all_rows(); });
+        const auto wants = [](const std::vector<KvObserver*>& all) {
+            return std::ranges::any_of(all, [](const KvObserver* o) { return o->wants_all_rows(); });
+        };
+        return facts_.sums_attention || std::ranges::any_of(observers_, wants);
     }
     /// The RoPE position and the sequence length (for dynamic scaling) to use for a row at `position` of a sequence of
     /// `text` tokens.
@@ -208,9 +204,9 @@ class KvCache {
     void drop() { staged_.clear(); }
     /// Adds an observer of a sequence, which must outlive the cache or be removed first. At most one of each sequence
     /// may request totals. If sequences fork, each of them has the same observers, added in the same order.
-    void add_observer(KvObserver& observer, int64_t sequence = 0) { observers_.push_back({&observer, sequence}); }
+    void add_observer(KvObserver& observer, int64_t sequence = 0) { observers_[index(sequence)].push_back(&observer); }
     void remove_observer(const KvObserver& observer) {
-        std::erase_if(observers_, [&](const Observing& o) { return o.observer == &observer; });
+        for (std::vector<KvObserver*>& all : observers_) std::erase(all, &observer);
     }
     /// For a cache that another cache fills: adopts that cache's length, discards all staged rows, and returns the
     /// length. -1: prefills and keep() fill this cache.
@@ -279,7 +275,7 @@ class KvCache {
     /// `facts`: 0 means the context for most_slots and most_prefill, and most_slots for positions. A derived class may
     /// complete the facts in its constructor.
     explicit KvCache(const KvShape& shape, const CacheFacts& facts = {})
-        : facts_(facts), shape_(shape), lengths_(static_cast<size_t>(shape.sequences), 0) {
+        : facts_(facts), shape_(shape), lengths_(static_cast<size_t>(shape.sequences), 0), observers_(lengths_.size()) {
         if (facts_.most_slots == 0) facts_.most_slots = shape.context;
         if (facts_.positions == 0) facts_.positions = facts_.most_slots;
         if (facts_.most_prefill == 0) facts_.most_prefill = shape.context;
@@ -290,12 +286,10 @@ class KvCache {
         lengths_[index(sequence)] = tokens;
         staged_.drop(sequence);
     }
-    bool observed() const { return !observers_.empty(); }
-    /// The observers of a sequence, a range of KvObserver*.
-    auto observers(int64_t sequence) const {
-        return observers_ | std::views::filter([sequence](const Observing& o) { return o.sequence == sequence; }) |
-               std::views::transform(&Observing::observer);
+    bool observed() const {
+        return std::ranges::any_of(observers_, [](const std::vector<KvObserver*>& all) { return !all.empty(); });
     }
+    const std::vector<KvObserver*>& observers(int64_t sequence) const { return observers_[index(sequence)]; }
     /// To be called after the kernels that write slots [first, first + n) of a sequence are enqueued. Notifies the
     /// observers of these slots and of the tiles that they complete.
     void written(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, int64_t first, int64_t n) const {
@@ -316,7 +310,7 @@ class KvCache {
     KvShape shape_;
     std::vector<int64_t> lengths_;
     StagedRows staged_;
-    std::vector<Observing> observers_;
+    std::vector<std::vector<KvObserver*>> observers_;  // of each sequence
 };
 
 /// Makes a level's cache; `reads`: the owner that each attention of a forward reads, in order. Work is enqueued on

@@ -311,8 +311,7 @@ void FullCache::fork(int64_t sequence) {
         }
     }
     if (streaming_) streaming_->tails.fork(sequence, n);
-    auto theirs = observers(0);
-    auto from = theirs.begin();
+    auto from = observers(0).begin();
     for (KvObserver* f : observers(sequence)) f->forked(**from++);
     commit(sequence, n);
 }
