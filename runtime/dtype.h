@@ -99,7 +99,7 @@ struct bf16 {
     }
 };
 
-/// A byte of a row of kQ8_0; stands for such rows in templates.
+/// A byte of a kQ8_0 row. Templates take it as the type of such rows.
 struct q8_0 {
     char byte;
 };

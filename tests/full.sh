@@ -143,6 +143,7 @@ item_9() {
     build release bench_overlap
     build/release/tests/bench/bench_overlap "$TRIREME_DEMO_MODEL"
     tests/bench/coded_kv.py build/release/launch/trireme "$TRIREME_DEMO_MODEL" configs/models/smol-draft
+    /usr/bin/python3 tests/bench/kv_types.py build/release/launch/trireme "$TRIREME_DEMO_MODEL"
 }
 
 item_10() {

@@ -11,7 +11,6 @@ import sys
 BY_HAND = {
     "tests/reference/*": "make the goldens that tests read",
     "tests/bench/random_gguf.py": "models for measurements of speed, up to 5 GB",
-    "tests/bench/kv_types.py": "tables of docs/background/quantised-kv.md; requires h5py",
     "tests/bench/versus_llama_cpp/logits.py": "figures of docs/results/ledger.md; requires llama-cpp-python and h5py",
     "tests/bench/round_picture.py": "a picture of docs/pictures",
     "tests/bench/speculation_forecast.py": "a table of docs/results/speculation.md",

@@ -172,12 +172,21 @@ template <class T>
 void score_keys(const DecodeItem& it, int64_t q0, int64_t q1, float* scores, float* panels, float* copy) {
     const int64_t dim = it.layout.head_dim, padded = it.dim_padded;
     if (it.ranks == nullptr) {
-        return score_blocks(it, q0, q1, scores, reinterpret_cast<T*>(copy),
-                            [&](const T* keys, int64_t n, int64_t q, int64_t queries, float* to, const char* ahead)
-                                HWY_ATTR {
-                                    multiply_keys(it.q + q * padded, padded, queries, keys, n, dim, to, kScoreStride,
-                                                  widest_strip<T>(queries), ahead);
-                                });
+        return score_blocks(
+            it, q0, q1, scores, reinterpret_cast<T*>(copy),
+            [&](const T* keys, int64_t n, int64_t q, int64_t queries, float* to, const char* ahead) HWY_ATTR {
+                const float* from = it.q + q * padded;
+                if constexpr (std::is_same_v<T, q8_0>) {  // of a CPU without dot products of bytes
+                    for (int64_t i = 0; i < n; i += kBlock) {
+                        const int64_t some = std::min(kBlock, n - i);
+                        widen_keys(keys + i * row_stride<T>(dim), some, dim, panels);
+                        multiply_keys(from, padded, queries, panels, some, dim, to + i, kScoreStride, kTall);
+                    }
+                } else {
+                    multiply_keys(from, padded, queries, keys, n, dim, to, kScoreStride, widest_strip<T>(queries),
+                                  ahead);
+                }
+            });
     }
     // Keys that need rotation are read as rows.
     using Element = typename KeyRows<T>::Element;

@@ -127,13 +127,7 @@ void attend_block(const PrefillItem& it, float* scratch) {
                 }
             }
 #endif
-            if (rotated) pack_rotated(blocks, keys, dim, from_row(it.angles, first), panels);
-            if constexpr (std::is_same_v<decltype(t), q8_0>) {  // widened once for all query vectors
-                if (!rotated) {
-                    const float* wide = widen_keys(blocks, keys, dim, panels);
-                    return score_tile(q, stride, count, wide, keys, dim, /*rotated=*/false, panels, scores);
-                }
-            }
+            prepare_tile(blocks, keys, dim, from_row(it.angles, first), panels);
             score_tile(q, stride, count, blocks, keys, dim, rotated, panels, scores);
         });
         const int64_t unseen = std::clamp(begin - first, int64_t{0}, keys);

@@ -64,7 +64,7 @@ void expect_tile(const ExpectedHead& it, int64_t slot0, float* scratch) {
     const bool rotated = it.angles.data != nullptr;
     with_kv_type(it.layout.k_type, [&](auto t) HWY_ATTR {
         const auto* blocks = it.access->key_blocks<decltype(t)>(tile, it.head);
-        if (rotated) pack_rotated(blocks, keys, dim, from_row(it.angles, slot0), panels);
+        prepare_tile(blocks, keys, dim, from_row(it.angles, slot0), panels);
     });
     std::fill_n(sums, 3 * it.group * kScoreStride, 0.0F);
     const Vf scale = hn::Set(d, 1.0F / std::sqrt(static_cast<float>(dim)));

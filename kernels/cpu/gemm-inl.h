@@ -61,7 +61,7 @@ struct Strip {
     }
 };
 
-/// Rows of q8_0, from `column` on: at least as many columns as are read.
+/// Columns of q8_0 rows from `column` on. Rows have every column that is read.
 template <>
 struct Strip<q8_0> {
     static constexpr int64_t kRows = 1;
@@ -125,56 +125,6 @@ struct KeyStrip {
         }
     }
 };
-
-template <>
-struct KeyStrip<q8_0> {
-    static constexpr int64_t kRows = 4;
-
-    const q8_0* at;
-    int64_t block, k;
-    const char* ahead;
-    int64_t key = 0;  // the first one, in its block
-
-    int64_t step() const { return kKeyBlock * kRows; }
-    template <int NV>
-    HWY_INLINE void fetch_beside(const q8_0* b) const {
-        if (ahead == nullptr) return;
-        constexpr int64_t kBytes = NV * kLanes * kRows;
-        const char* next = ahead + (b - at) / step() * kBytes;
-        for (int64_t i = 0; i < kBytes; i += 64) prefetch(next + i);
-    }
-    template <int NV>
-    HWY_INLINE auto scales(F d, const q8_0* b) const {
-        constexpr int64_t kWords = kQuantBlock / kRows;
-        const int64_t cell = (b - at) / step() / kWords;
-        struct Scales {
-            int64_t skipped;  // bytes of the scales before these words
-            Vf of[NV];
-        } all;
-        all.skipped = cell * kKeyBlock * 2;
-        for (int64_t j = 0; j < NV; ++j) {
-            const q8_0* its = at - key * kRows + j * kLanes / kKeyBlock * block + word_place(cell * kWords) +
-                              kKeyBlock * kQuantBlock + (key + j * kLanes % kKeyBlock) * 2;
-            all.of[j] = load(d, reinterpret_cast<const f16*>(its));
-        }
-        return all;
-    }
-    template <class Scales>
-    HWY_INLINE Vf vector(F d, const q8_0* b, int64_t row, int64_t j, const Scales& scales) const {
-        const q8_0* words = b + scales.skipped + j * kLanes / kKeyBlock * block + j * kLanes % kKeyBlock * kRows;
-        return hn::Mul(codes_of(d, hn::LoadU(I(), reinterpret_cast<const int32_t*>(words)), row), scales.of[j]);
-    }
-};
-
-/// Keys [first, ...) of these blocks.
-template <class T>
-HWY_INLINE KeyStrip<T> key_strip(const T* keys, int64_t first, int64_t dim, const char* ahead) {
-    const int64_t block = kKeyBlock * row_stride<T>(dim), key = first % kKeyBlock;
-    const T* begin = keys + first / kKeyBlock * block;
-    KeyStrip<T> strip{begin + key * KeyStrip<T>::kRows, block, dim, ahead};
-    if constexpr (std::is_same_v<T, q8_0>) strip.key = key;
-    return strip;
-}
 
 /// c[i][j] (+)= sum_p a[i][p] b[p][j] for MR rows and NV vectors, p in order: a result's bits do not depend on MR, NV.
 template <int MR, int NV, bool kAdd, class B>
@@ -271,8 +221,9 @@ HWY_INLINE void multiply_keys(const float* a, int64_t lda, int64_t rows, const T
                               float* c, int64_t ldc, int64_t widest, const char* ahead = nullptr) {
     for (int64_t at = 0; at < n;) {
         const int64_t width = strip_width(at, n, widest, kLanes);
+        const int64_t place = at / kKeyBlock * kKeyBlock * dim + at % kKeyBlock * KeyStrip<T>::kRows;
         const char* next = ahead ? ahead + at * dim * static_cast<int64_t>(sizeof(T)) : nullptr;
-        multiply_strip<false>(a, lda, rows, key_strip(keys, at, dim, next), width, c + at, ldc);
+        multiply_strip<false>(a, lda, rows, KeyStrip<T>{keys + place, kKeyBlock * dim, dim, next}, width, c + at, ldc);
         at += width;
     }
 }

@@ -66,7 +66,7 @@ void weigh_tile(const WeightsItem& it, float* scratch) {
     const bool rotated = it.angles.data != nullptr;
     with_kv_type(it.layout.k_type, [&](auto t) HWY_ATTR {
         const auto* blocks = it.access->key_blocks<decltype(t)>(it.tile, it.head);
-        if (rotated) pack_rotated(blocks, keys, dim, from_row(it.angles, it.slot0), panels);
+        prepare_tile(blocks, keys, dim, from_row(it.angles, it.slot0), panels);
     });
     std::fill_n(sums, it.group * kScoreStride, 0.0F);
     const Vf scale = hn::Set(d, kLog2E / std::sqrt(static_cast<float>(dim)));

@@ -137,11 +137,10 @@ HWY_INLINE void widen_block(const q8_0* block, int64_t dim, float* to) {
     }
 }
 
-/// The first n keys of these blocks, as blocks of f32 in `to`.
-HWY_INLINE const float* widen_keys(const q8_0* blocks, int64_t n, int64_t dim, float* to) {
+/// Writes the first n keys of these blocks as blocks of f32.
+HWY_INLINE void widen_keys(const q8_0* blocks, int64_t n, int64_t dim, float* to) {
     const int64_t block = kKeyBlock * row_stride<q8_0>(dim);
     for (int64_t b = 0; b * kKeyBlock < n; ++b) widen_block(blocks + b * block, dim, to + b * kKeyBlock * dim);
-    return to;
 }
 
 }  // namespace HWY_NAMESPACE

@@ -55,13 +55,24 @@ void pack_rotated(const T* keys, int64_t count, int64_t dim, const Matrix<const 
     }
 }
 
-/// scores [rows, kScoreStride] = q keys^T for the first `count` keys of a tile's head; if `rotated`, from `panels`, as
-/// pack_rotated has packed them.
+/// Prepares the first `count` keys of a tile's head for score_tile, once for all query vectors: rotated and packed
+/// where there are angles, widened if they are q8_0. Others are read in place. `panels`: tile_panels() floats.
+template <class T>
+void prepare_tile(const T* keys, int64_t count, int64_t dim, const Matrix<const float>& angles, float* panels) {
+    if (angles.data != nullptr) return pack_rotated(keys, count, dim, angles, panels);
+    if constexpr (std::is_same_v<T, q8_0>) widen_keys(keys, count, dim, panels);
+}
+
+/// scores [rows, kScoreStride] = q keys^T for these keys. `rotated`: there were angles.
 template <class T>
 void score_tile(const float* q, int64_t stride, int64_t rows, const T* keys, int64_t count, int64_t dim, bool rotated,
                 const float* panels, float* scores) {
     if (rotated) return multiply_panels<false>(q, stride, rows, panels, dim, scores, kScoreStride, count, kTall);
-    multiply_keys(q, stride, rows, keys, count, dim, scores, kScoreStride, kTall);
+    if constexpr (std::is_same_v<T, q8_0>) {
+        multiply_keys(q, stride, rows, panels, count, dim, scores, kScoreStride, kTall);
+    } else {
+        multiply_keys(q, stride, rows, keys, count, dim, scores, kScoreStride, kTall);
+    }
 }
 
 }  // namespace HWY_NAMESPACE

@@ -83,8 +83,8 @@ struct Vec8<AnyType> {
     }
 };
 
-/// Element i of a row of T's. Plain types are compared at run time too: with types known at compile time nvcc keeps
-/// more in registers than kernels have.
+/// Element i of a row of T's. Plain types are compared at run time: if they are known at compile time, nvcc needs more
+/// registers than the budget allows.
 template <class T>
 TRIREME_GPU float element_by(DType type, const char* row, int64_t dim, int64_t i) {
     if constexpr (std::is_same_v<T, AnyType>) {

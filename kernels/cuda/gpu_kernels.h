@@ -167,8 +167,8 @@ class GpuKernels final : public GpuProducts<Launcher> {
                       const RowsView& rows, const TileRange& part, const AttentionReport& report) override {
         const KvLayout& l = kv.layout;
         const Attention x = {out, q, kv, kv_of_head, rows, part, report};
-        // q8_0 keys that are rotated as they are read are those of drafting levels: few, so speed matters less. In
-        // heads of 256 elements registers do not suffice for a kernel of q8_0 alone.
+        // q8_0 keys that are rotated as they are read belong to drafting levels, which see few. A kernel of q8_0 for
+        // heads of 256 elements spills registers on sm_80.
         const bool any = l.k_type == DType::kQ8_0 && (kv.angles || l.head_dim > AttendTile<q8_0, 2>::kMaxDim);
         if (l.k_type != l.v_type || any) return attention_of<AnyType>(x);
         if (this->phase() == Phase::kPrefill && l.head_dim <= 128 && l.k_type != DType::kF32) {

@@ -77,9 +77,8 @@ DraftModel::DraftModel(const Options& o, const Checkpoint& target, Part what)
       ctx_size_(o.ctx_size) {
     options_.name = name_of(what).data();
     if (source_ && kv_lossy(o) && !quantises(config_.head_dim)) {
-        log::info(
-            "the draft model's heads of {} elements cannot be q8_0: f16 takes its place in the draft model's cache",
-            config_.head_dim);
+        log::info("the draft model's cache has f16 in place of q8_0, which its heads of {} elements cannot have",
+                  config_.head_dim);
     }
 }
 

@@ -3,9 +3,9 @@
 
   kv_types.py TRIREME MODEL [--types f16,bf16,q8_0] [--score-tokens 2000] [--context 8000] [--repetitions 3] [--gbps 1]
 
-Loss is measured by `score` on the King James Bible with f32 activations, relative to an f32 cache: perplexity, the mean KL divergence of the
-next token's distribution, and how often its most likely token is the same. Rates are medians of interleaved runs, with all
-KV on chip, and with all of it streamed over an emulated link. Requires h5py."""
+Loss is measured by `score` on the King James Bible with f32 activations, relative to an f32 cache: perplexity, the mean KL
+divergence of the next token's distribution, and how often its most likely token is the same. Rates are medians of interleaved
+runs, with all KV on chip, and with all of it streamed over an emulated link. Requires h5py: Debian's python3 has it."""
 
 import argparse
 import json
@@ -27,12 +27,13 @@ def run(*command):
 
 def score(a, kind, text, out):
     """The perplexity, and the log probabilities of every next token."""
-    told = json.loads(run(a.trireme, "score", "-m", a.model, "-f", text, "-ctk", kind, "-ctv", kind, "--activations", "f32", "--dump-logits", out, "--no-progress"))
+    result = json.loads(run(a.trireme, "score", "-m", a.model, "-f", text, "-ctk", kind, "-ctv", kind, "--activations", "f32",
+                            "--dump-logits", out, "--no-progress"))
     with h5py.File(out) as file:
         logits = file["logits"][:].astype(np.float64)
     os.remove(out)
     logits -= logits.max(axis=1, keepdims=True)
-    return told["perplexity"], logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    return result["perplexity"], logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
 
 
 def losses(a, types):
