@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "launch/flags/flags.h"
+#include "launch/flags/text_file.h"
 #include "launch/report/output.h"
 #include "launch/run/settings.h"
-#include "launch/run/text_file.h"
 #include "model/files/shown.h"
 #include "runtime/log.h"
 #include "runtime/rename_file.h"
@@ -30,7 +30,8 @@ std::string shown_setting(const std::map<std::string, std::string>& settings, co
 
 }  // namespace
 
-BatchOutput::BatchOutput(std::string path, bool anew) : path_(std::move(path)) {
+// It delegates, so that the destructor closes the file if this throws.
+BatchOutput::BatchOutput(std::string path, bool anew) : BatchOutput(std::move(path)) {
     struct stat info = {};
     if (::lstat(path_.c_str(), &info) != 0) {
         probe_output("--output-path", path_, anew);

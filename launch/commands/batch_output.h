@@ -40,6 +40,7 @@ class BatchOutput {
     void append(std::string line);
 
   private:
+    explicit BatchOutput(std::string path) : path_(std::move(path)) {}
     std::string where(int64_t index) const;
     void open(int creation);
 

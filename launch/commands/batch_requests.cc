@@ -3,9 +3,9 @@
 #include <array>
 
 #include "launch/flags/flags.h"
+#include "launch/flags/text_file.h"
 #include "launch/run/data_choice.h"
 #include "launch/run/prompt.h"
-#include "launch/run/text_file.h"
 #include "model/files/store/digest.h"
 #include "runtime/index.h"
 #include "runtime/log.h"

@@ -13,10 +13,10 @@
 #include "launch/commands/batch_requests.h"
 #include "launch/commands/commands.h"
 #include "launch/record/run_log.h"
-#include "launch/report/progress.h"
 #include "launch/run/chain.h"
 #include "launch/run/decode_run.h"
 #include "launch/run/engine.h"
+#include "launch/run/progress.h"
 #include "launch/run/spec_costs.h"
 
 namespace trireme {

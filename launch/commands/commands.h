@@ -3,23 +3,11 @@
 /// except run_report() and list_devices(), which rank 0 calls alone. Rank 0 writes to stdout.
 
 #include <string>
-#include <vector>
 
-#include "launch/flags/command_line.h"
 #include "launch/run/rank_group.h"
+#include "launch/run/start.h"
 
 namespace trireme {
-
-/// A command's input: the invocation, and the CPU threads and cores of this rank. tokenize, plan and convert bind no
-/// cores: the fields from `threads` on then have these defaults.
-struct Start {
-    Invocation call;
-    bool seed_drawn = false;                // call.options.seed is not the user's choice
-    std::vector<std::string> command_line;  // without the program's name; for reports
-    int threads = 1;                        // of this rank
-    int local_rank = 0, local_ranks = 1;    // ranks of this node, including this one: they divide its memory and GPUs
-    std::string placement;                  // for the log: this rank's CPU cores, and the reason (run/placement.h)
-};
 
 /// Continues one prompt and prints the text; with --num-samples, several continuations.
 void run_generate(const Start& start, const RankGroup& rank_group);
@@ -46,8 +34,5 @@ void run_convert_tokens(const Start& start, const RankGroup& rank_group);
 [[noreturn]] void run_report(const Options& options);
 /// Returns the text of --list-devices: a line for each device that --device may name, and why no GPU is among them.
 std::string list_devices();
-
-/// Returns "[1,2,3]": the output of tokenize and of --print ids.
-std::string ids_as_json(const std::vector<int32_t>& ids);
 
 }  // namespace trireme

@@ -45,7 +45,7 @@ MemoryBytes ChainPlan::proposing(const LevelOptions& level, const Shard& shard, 
                                .draft_window = options_.draft_window};
     MemoryBytes all;
     for (const Part part : options_.spec.parts) {
-        if (part == Part::kRetrieval && !retrieves) continue;
+        if (row_of(part).sees == PartRow::Sees::kRetrieved && !retrieves) continue;
         all += part_memory(part, models, draft_distributions(options_, part), level.sequences);
     }
     return all;
@@ -58,16 +58,23 @@ double ChainPlan::measured_gbps(const PlanInput& in) const {
 /// The time of a level without measured costs: that of its reads or its products, whichever takes longer.
 double ChainPlan::level_ms(const PlanInput& in, const Machine& machine, const Shard& shard, size_t part,
                            int64_t rows) const {
-    const Part what = options_.spec.parts[part];
-    if (what == Part::kNgram) return 0;
-    const auto sees = [&] {
-        if (what == Part::kRetrieval) {
-            return int64_t{retrieval_.pick(in.kv.context).slots(static_cast<int32_t>(retrieval_.chunk))};
+    const PartRow& row = row_of(options_.spec.parts[part]);
+    const auto sees = [&]() -> int64_t {
+        switch (row.sees) {
+            case PartRow::Sees::kText:
+                return 0;
+            case PartRow::Sees::kWindow:
+                return options_.draft_window;
+            case PartRow::Sees::kHeavy:
+                return heavy_.budget;
+            case PartRow::Sees::kRetrieved:
+                return retrieval_.pick(in.kv.context).slots(static_cast<int32_t>(retrieval_.chunk));
         }
-        return what == Part::kH2o ? heavy_.budget : options_.draft_window;
+        return 0;
     };
+    if (!row.has_level()) return 0;
     const int64_t seen = std::min(in.kv.context, sees());
-    if (what != Part::kDraft) {
+    if (row.model == PartRow::Model::kTarget) {
         const Machine m = for_rows(in, shard, machine, rows, seen);
         return step_bytes(in, seen) / m.device_gbps * 1e-6 + m.layer_ms * static_cast<double>(config_.n_layers);
     }
@@ -107,7 +114,7 @@ std::vector<std::string> ChainPlan::round_lines(const PlanInput& in, const Shard
     // Rows to verify form a chain: over layers that read later layers each row takes a pass.
     const auto of_rows = [&](int64_t rows) { return with_passes(in, config_, shard, weights_, rows); };
     const auto part_ms = [&](size_t part, int64_t rows) {
-        if (!costs_.empty() && o.spec.parts[part] != Part::kNgram) return costs_[n - part].ms(rows);
+        if (!costs_.empty() && row_of(o.spec.parts[part]).has_level()) return costs_[n - part].ms(rows);
         return level_ms(of_rows(rows), m, shard, part, rows);
     };
     std::vector<CheckingLevel> checks;  // the full model verifies the last part

@@ -7,6 +7,7 @@
 
 #include "launch/commands/commands.h"
 #include "launch/commands/session_turns.h"
+#include "launch/flags/text_file.h"
 #include "launch/record/run_record.h"
 #include "launch/report/kept_dump.h"
 #include "launch/report/output.h"
@@ -24,7 +25,6 @@
 #include "launch/run/snapshot/resume.h"
 #include "launch/run/snapshot/snapshots.h"
 #include "launch/run/spec_costs.h"
-#include "launch/run/text_file.h"
 #include "model/files/json.h"
 #include "runtime/atomic_file.h"
 #include "runtime/log.h"

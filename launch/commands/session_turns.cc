@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "launch/run/text_file.h"
+#include "launch/flags/text_file.h"
 #include "model/files/json.h"
 #include "runtime/error.h"
 

@@ -10,12 +10,6 @@
 
 namespace trireme {
 
-std::string ids_as_json(const std::vector<int32_t>& ids) {
-    std::string text = "[";
-    for (const int32_t id : ids) text += fmt::format("{}{}", text.size() > 1 ? "," : "", id);
-    return text + "]";
-}
-
 void run_tokenize(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
     rank_group.first_only_waiting([&](const StillWaiting& waiting) {

@@ -1,46 +1,47 @@
 #include "launch/flags/chain_spec.h"
 
 #include <iterator>
-#include <utility>
 
 #include <fmt/format.h>
 
 namespace trireme {
 namespace {
 
-constexpr std::pair<Part, std::string_view> kParts[] = {{Part::kNgram, "ngram"},
-                                                        {Part::kDraft, "draft"},
-                                                        {Part::kWindow, "window"},
-                                                        {Part::kH2o, "h2o"},
-                                                        {Part::kRetrieval, "retrieval"}};
+using Model = PartRow::Model;
+using Sees = PartRow::Sees;
 
-std::optional<Part> part_of_name(std::string_view name) {
-    for (const auto& [part, its] : kParts) {
-        if (its == name) return part;
-    }
-    return std::nullopt;
+constexpr PartRow kParts[] = {
+    {Part::kNgram, "ngram", Model::kNone, Sees::kText},                  // earlier occurrences of the last tokens
+    {Part::kDraft, "draft", Model::kDraft, Sees::kWindow},               // a small model (--model-draft)
+    {Part::kWindow, "window", Model::kTarget, Sees::kWindow},            // the model over its first and recent tokens
+    {Part::kH2o, "h2o", Model::kTarget, Sees::kHeavy},                   // the model over heavy hitters
+    {Part::kRetrieval, "retrieval", Model::kTarget, Sees::kRetrieved}};  // the model over retrieved chunks
+
+const PartRow* find_row(std::string_view name) {
+    const PartRow* row = std::ranges::find(kParts, name, &PartRow::name);
+    return row == std::end(kParts) ? nullptr : row;
 }
 
 }  // namespace
 
-std::string_view name_of(Part part) {
-    return std::find_if(std::begin(kParts), std::end(kParts), [&](const auto& p) { return p.first == part; })->second;
+const PartRow& row_of(Part part) {
+    return *std::ranges::find(kParts, part, &PartRow::part);
 }
 
 std::optional<ChainSpec> parse_chain(std::string_view text) {
     if (text == "none" || text == "full") return ChainSpec();
     if (text == "triforce") return ChainSpec{.parts = {Part::kDraft, Part::kRetrieval}};
     if (text == "tree") return ChainSpec{.parts = {Part::kRetrieval}, .tree = true};
-    if (const std::optional<Part> alone = part_of_name(text)) return ChainSpec{.parts = {*alone}};
+    if (const PartRow* alone = find_row(text)) return ChainSpec{.parts = {alone->part}};
     constexpr std::string_view kEnd = "+full";
     if (!text.ends_with(kEnd)) return std::nullopt;
     text.remove_suffix(kEnd.size());
     ChainSpec chain;
     while (true) {
         const size_t end = std::min(text.find('+'), text.size());
-        const std::optional<Part> part = part_of_name(text.substr(0, end));
-        if (!part || chain.has(*part) || (*part == Part::kNgram && !chain.parts.empty())) return std::nullopt;
-        chain.parts.push_back(*part);
+        const PartRow* row = find_row(text.substr(0, end));
+        if (row == nullptr || chain.has(row->part) || (!row->has_level() && !chain.parts.empty())) return std::nullopt;
+        chain.parts.push_back(row->part);
         if (end == text.size()) return chain;
         text.remove_prefix(end + 1);
     }

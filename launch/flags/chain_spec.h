@@ -10,15 +10,24 @@
 namespace trireme {
 
 /// A proposer. Each but the n-gram lookup may also verify what another part proposes.
-enum class Part {
-    kNgram,     // earlier occurrences of the last tokens
-    kDraft,     // a small model (--model-draft)
-    kWindow,    // the model over its first and recent tokens
-    kH2o,       // the model over heavy hitters
-    kRetrieval  // the model over retrieved chunks
+enum class Part { kNgram, kDraft, kWindow, kH2o, kRetrieval };
+
+/// What a part is; chains, plans and reports read it.
+struct PartRow {
+    enum class Model { kNone, kDraft, kTarget };             // whose weights its level has; kNone: it has no level
+    enum class Sees { kText, kWindow, kHeavy, kRetrieved };  // the tokens that it attends, or looks up
+
+    Part part;
+    std::string_view name;  // in --spec
+    Model model;
+    Sees sees;
+
+    bool has_level() const { return model != Model::kNone; }
 };
-/// Returns the part's name in --spec: "ngram".
-std::string_view name_of(Part part);
+const PartRow& row_of(Part part);
+inline std::string_view name_of(Part part) {
+    return row_of(part).name;
+}
 
 /// Each part but the first verifies what the part before it proposes. The full model verifies the proposals of the last
 /// part. An empty chain decodes without speculation.

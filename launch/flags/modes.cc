@@ -35,7 +35,7 @@ int64_t fixed_gamma(const Options& o, size_t part) {
 
 int64_t draft_distributions(const Options& o, Part part) {
     const auto found = std::ranges::find(o.spec.parts, part);
-    if (found == o.spec.parts.end() || part == Part::kNgram) return 0;
+    if (found == o.spec.parts.end() || !row_of(part).has_level()) return 0;
     const auto i = static_cast<size_t>(found - o.spec.parts.begin());
     return o.spec.tree && i == 0 ? o.tree_size : Options::most_gamma(fixed_gamma(o, i));
 }

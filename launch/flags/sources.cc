@@ -15,7 +15,7 @@
 #include "launch/flags/foreign_flags.h"
 #include "launch/flags/nearest.h"
 #include "launch/flags/parse.h"
-#include "launch/run/text_file.h"
+#include "launch/flags/text_file.h"
 #include "runtime/error.h"
 
 namespace trireme {

@@ -5,10 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "launch/commands/commands.h"
 #include "launch/record/run_log.h"
 #include "launch/run/chain.h"
 #include "launch/run/engine.h"
+#include "launch/run/start.h"
 
 namespace trireme {
 

@@ -8,6 +8,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "launch/record/record_file.h"
 #include "runtime/atomic_file.h"
 #include "runtime/error.h"
@@ -47,6 +49,10 @@ bool TextOut::write(std::string_view text) {
         }
     }
     return !closed_;
+}
+
+std::string ids_as_json(const std::vector<int32_t>& ids) {
+    return fmt::format("[{}]", fmt::join(ids, ","));
 }
 
 void probe_output(std::string_view flag, const std::string& path, bool force) {

@@ -1,8 +1,10 @@
 #pragma once
 /// Outputs of a run: stdout without a buffer, and checks before work begins that output files can be written.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "launch/flags/options.h"
 
@@ -27,6 +29,9 @@ class TextOut {
     bool closed_ = false;
     char last_ = '\n';
 };
+
+/// Returns "[1,2,3]": the output of tokenize and of --print ids.
+std::string ids_as_json(const std::vector<int32_t>& ids);
 
 /// Checks that a file can be created at `path`, by creating its part (runtime/part_file.h), and leaves no file. Does
 /// nothing for an empty path. `flag` is for messages. Errors: Exit::kCantCreate if the file exists, without `force`;

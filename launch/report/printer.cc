@@ -4,7 +4,6 @@
 #include <unistd.h>
 #include <utility>
 
-#include "launch/commands/commands.h"
 #include "runtime/log.h"
 
 namespace trireme {

@@ -30,7 +30,10 @@ void warn_of_unused(const std::vector<Options>& chains) {
                 [](const Options& c) { return c.spec.tree; });
     unless_read(!o.model_draft.empty(), "--model-draft", "a chain with draft", has(Part::kDraft));
     unless_read(o.draft_window != fresh.draft_window, "--draft-window", "a chain with draft or window",
-                [](const Options& c) { return c.spec.has(Part::kDraft) || c.spec.has(Part::kWindow); });
+                [](const Options& c) {
+                    return std::ranges::any_of(c.spec.parts,
+                                               [](Part part) { return row_of(part).sees == PartRow::Sees::kWindow; });
+                });
     unless_read(o.retrieval_budget != fresh.retrieval_budget, "--retrieval-budget", "a chain with retrieval",
                 retrieves);
     unless_read(o.retrieval_chunk != fresh.retrieval_chunk, "--retrieval-chunk", "a chain with retrieval", retrieves);
@@ -54,7 +57,7 @@ std::vector<std::string> level_names(const Options& o) {
     const ChainSpec& spec = o.spec;
     std::vector<std::string> names = {"full"};
     for (size_t i = spec.parts.size(); i-- > 0;) {
-        if (spec.parts[i] == Part::kNgram) continue;
+        if (!row_of(spec.parts[i]).has_level()) continue;
         // A tree's level is timed with forwards of many rows, other drafting levels with one row.
         names.emplace_back(spec.tree && i == 0 ? "tree" : name_of(spec.parts[i]));
     }
@@ -73,7 +76,7 @@ Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device
     const size_t n = spec.parts.size();
     levels_.push_back(&model);
     for (size_t i = n; i-- > 0;) {
-        levels_.push_back(spec.parts[i] == Part::kNgram ? nullptr : &proposing->level(spec.parts[i], slot));
+        levels_.push_back(row_of(spec.parts[i]).has_level() ? &proposing->level(spec.parts[i], slot) : nullptr);
         if (!weighed_.empty()) gammas_.emplace_back(fixed_gamma(o, i));
     }
     base_ = base_of(o, device);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <system_error>
 
+#include "launch/flags/text_file.h"
 #include "launch/run/prompt.h"
-#include "launch/run/text_file.h"
 #include "model/files/json.h"
 #include "model/files/store/reader.h"
 #include "runtime/log.h"

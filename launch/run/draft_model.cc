@@ -50,7 +50,7 @@ void require_same_vocabulary(const Options& o, const LlamaConfig& draft, const C
 
 /// Opens the model that --model-draft names; null: this part has no model of its own.
 std::unique_ptr<WeightSource> open_draft(const Options& o, Part what) {
-    if (what != Part::kDraft) return nullptr;
+    if (row_of(what).model != PartRow::Model::kDraft) return nullptr;
     require(!o.model_draft.empty(), Exit::kUsage, "--spec {}: no draft model; give -md PATH", text_of(o.spec));
     return open_model(o.model_draft);
 }

@@ -1,7 +1,6 @@
 #include "launch/run/empty_answer.h"
 
-#include <atomic>
-
+#include "launch/run/once.h"
 #include "model/tokenizer/chat_template.h"
 #include "runtime/error.h"
 #include "runtime/log.h"
@@ -9,8 +8,7 @@
 namespace trireme {
 
 void warn_of_empty_answer(const Options& o, const Continuation& answer) {
-    static std::atomic<bool> looked = false;
-    if (answer.stop != StopReason::kEos || answer.ids.size() != 1 || looked.exchange(true)) return;
+    if (answer.stop != StopReason::kEos || answer.ids.size() != 1 || !first_time("empty answer")) return;
     try {
         if (!has_chat_template(o.tokenizer.empty() ? o.model : o.tokenizer)) return;
     } catch (const Error& e) {  // a warning must not fail the run

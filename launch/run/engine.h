@@ -6,13 +6,13 @@
 #include <memory>
 
 #include "dist/agreement.h"
-#include "launch/commands/commands.h"
 #include "launch/run/checkpoint.h"
 #include "launch/run/kv_wire.h"
 #include "launch/run/rank_group.h"
 #include "launch/run/residency.h"
 #include "launch/run/run_device.h"
 #include "launch/run/spec_levels.h"
+#include "launch/run/start.h"
 #include "model/level.h"
 
 namespace trireme {

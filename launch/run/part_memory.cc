@@ -28,23 +28,16 @@ MemoryBytes window_memory(const LlamaConfig& config, const Shard& shard, const P
 }  // namespace
 
 MemoryBytes part_memory(Part part, const PartModels& m, int64_t held, int64_t slots) {
-    switch (part) {
-        case Part::kNgram:
-            return {};
-        case Part::kDraft: {
-            const Shard whole = make_shard(*m.draft, 0, 1);
-            MemoryBytes all = slots * window_memory(*m.draft, whole, m, held);
-            all.device += Weights::bytes_for(*m.draft, whole, m.draft_weights);
-            return all;
-        }
-        case Part::kWindow:
-            return slots * window_memory(m.target, m.shard, m, held);
-        case Part::kH2o:
-        case Part::kRetrieval:
-            return slots * level_memory(m.target, m.shard, m.level, m, held);
-    }
-    check(false, "a part without memory");
-    return {};
+    const PartRow& row = row_of(part);
+    if (!row.has_level()) return {};
+    const bool draft = row.model == PartRow::Model::kDraft;
+    const LlamaConfig& config = draft ? *m.draft : m.target;
+    const Shard shard = draft ? make_shard(config, 0, 1) : m.shard;  // a draft model is whole on every rank
+    const bool window = row.sees == PartRow::Sees::kWindow;
+    MemoryBytes all =
+        slots * (window ? window_memory(config, shard, m, held) : level_memory(config, shard, m.level, m, held));
+    if (draft) all.device += Weights::bytes_for(config, shard, m.draft_weights);
+    return all;
 }
 
 }  // namespace trireme

@@ -1,9 +1,8 @@
 #include "launch/run/prompt.h"
 
-#include <atomic>
-
 #include "launch/flags/flags.h"
-#include "launch/run/text_file.h"
+#include "launch/flags/text_file.h"
+#include "launch/run/once.h"
 #include "model/files/json.h"
 #include "model/files/shown.h"
 #include "runtime/error.h"
@@ -34,9 +33,8 @@ std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view 
             out.first, out.offset);
     }
     std::vector<int32_t> ids = tokenizer.encode(text, add_special);
-    static std::atomic<bool> said = false;  // one warning per run
     const int32_t bos = tokenizer.bos();
-    if (add_special && bos >= 0 && ids.size() >= 2 && ids[0] == bos && ids[1] == bos && !said.exchange(true)) {
+    if (add_special && bos >= 0 && ids.size() >= 2 && ids[0] == bos && ids[1] == bos && first_time("two BOS")) {
         log::warn(
             "a text begins with {}, and the tokenizer puts another one before it; leave it out of the text, or use "
             "--no-bos",

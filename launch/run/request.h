@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "launch/commands/commands.h"
 #include "launch/run/engine.h"
 #include "launch/run/rank_group.h"
+#include "launch/run/start.h"
 
 namespace trireme {
 

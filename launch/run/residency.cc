@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "launch/report/plan_lines.h"
 #include "launch/run/eviction.h"
+#include "launch/run/plan_lines.h"
 #include "runtime/cpu/memory.h"
 
 namespace trireme {

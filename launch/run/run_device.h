@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "launch/commands/commands.h"
 #include "launch/run/rank_group.h"
+#include "launch/run/start.h"
 #include "runtime/device.h"
 
 namespace trireme {

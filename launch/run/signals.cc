@@ -41,6 +41,8 @@ void ignore_signals_of_writes() {
 
 LeaveOnSignal::LeaveOnSignal(std::chrono::milliseconds delay, std::function<void(int number)> leave) {
     ::sem_init(&news, /*pshared=*/0, 0);
+    came = 0;
+    snapshot_came = 0;
     signals = Signals::kEndTheRun;
     struct sigaction action = {};
     action.sa_handler = remember;

@@ -2,7 +2,7 @@
 
 #include <fmt/ranges.h>
 
-#include "launch/run/text_file.h"
+#include "launch/flags/text_file.h"
 #include "model/files/json.h"
 #include "model/files/shown.h"
 #include "runtime/error.h"

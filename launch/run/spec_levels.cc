@@ -34,8 +34,10 @@ SpecLevels::SpecLevels(const std::vector<Options>& chains, bool again, const Che
     const auto asks = [&](Part part) -> const Options& {
         return *std::find_if(chains.begin(), chains.end(), [&](const Options& c) { return c.spec.has(part); });
     };
-    if (wants(Part::kDraft)) draft_ = std::make_unique<DraftModel>(asks(Part::kDraft), target, Part::kDraft);
-    if (wants(Part::kWindow)) window_ = std::make_unique<DraftModel>(o, target, Part::kWindow);
+    for (const Part part : wanted_.parts) {
+        if (row_of(part).sees != PartRow::Sees::kWindow) continue;
+        windows_[part] = std::make_unique<DraftModel>(asks(part), target, part);
+    }
     if (wants(Part::kRetrieval)) retrieval_ = retrieval_shape(o, /*comes_back=*/again_);
 }
 
@@ -52,13 +54,6 @@ void SpecLevels::want(const std::vector<Options>& chains, int64_t prompt_tokens)
     }
 }
 
-std::vector<DraftModel*> SpecLevels::drafts() const {
-    std::vector<DraftModel*> all;
-    if (wants(Part::kDraft)) all.push_back(draft_.get());
-    if (wants(Part::kWindow)) all.push_back(window_.get());
-    return all;
-}
-
 // ~RetrievalSet needs the cache that fills the set, and levels that read the set must be destroyed before it.
 SpecLevels::~SpecLevels() {
     unload();
@@ -66,7 +61,7 @@ SpecLevels::~SpecLevels() {
 
 void SpecLevels::unload() {
     slots_.clear();  // levels before their sets
-    for (DraftModel* model : drafts()) model->unload();
+    for (const auto& [part, model] : windows_) model->unload();
 }
 
 RetrievalShape SpecLevels::retrieval(int ranks) const {
@@ -80,9 +75,9 @@ MemoryBytes SpecLevels::memory(int ranks, std::string_view backend, int threads,
     const Shard shard = largest_shard(target_.config(), ranks);
     const PartModels models = {.target = target_.config(),
                                .shard = shard,
-                               .draft = draft_ ? &draft_->config() : nullptr,
+                               .draft = draft() ? &draft()->config() : nullptr,
                                .target_weights = target_.weight_type.format,
-                               .draft_weights = draft_ ? draft_->weight_type().format : DType::kF32,
+                               .draft_weights = draft() ? draft()->weight_type().format : DType::kF32,
                                .level = options_,
                                .backend = backend,
                                .threads = threads,
@@ -94,7 +89,9 @@ MemoryBytes SpecLevels::memory(int ranks, std::string_view backend, int threads,
 
 void SpecLevels::load(Device& device, Level& target, Comm& comm, int64_t context) {
     const int64_t slots = target.cache().shape().sequences;
-    for (DraftModel* model : drafts()) model->load(device, target.weights(), comm, context, slots);
+    for (const auto& [part, model] : windows_) {
+        if (wants(part)) model->load(device, target.weights(), comm, context, slots);
+    }
     // A level has a full cache unless its options name another one.
     RetrievalShape own = retrieval_;
     own.query_columns = target.weights().shard().n_heads * target.config().head_dim;
@@ -123,8 +120,7 @@ std::unique_ptr<Level> SpecLevels::set_level(Part part, KvSet& set, Device& devi
 }
 
 Level& SpecLevels::level(Part part, int slot) const {
-    if (part == Part::kDraft && draft_) return draft_->level(slot);
-    if (part == Part::kWindow && window_) return window_->level(slot);
+    if (const auto window = windows_.find(part); window != windows_.end()) return window->second->level(slot);
     const SetsOfSlot& s = slots_.at(static_cast<size_t>(slot));
     if (part == Part::kH2o && s.heavy_level) return *s.heavy_level;
     check(part == Part::kRetrieval && s.retrieving, "no level of '{}' has been made", name_of(part));

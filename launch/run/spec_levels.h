@@ -44,9 +44,9 @@ class SpecLevels {
     /// The level of a part for a sequence, after load(). Errors: Exit::kInternal for a part without a level.
     Level& level(Part part, int slot = 0) const;
     /// How the draft model's weights are held (WeightType::name); empty: no chain has a draft model.
-    std::string draft_weights() const { return draft_ ? draft_->weight_type().name : std::string(); }
+    std::string draft_weights() const { return draft() ? draft()->weight_type().name : std::string(); }
     /// The draft model's files; null: no chain has a draft model.
-    const WeightSource* draft_files() const { return draft_ ? draft_->files() : nullptr; }
+    const WeightSource* draft_files() const { return draft() ? draft()->files() : nullptr; }
     /// The retrieved set of sequence 0; null: no chain retrieves, or nothing is loaded.
     RetrievalSet* retrieved() const { return slots_.empty() ? nullptr : slots_[0].retrieved.get(); }
     /// The KV sets of sequence 0 that the target's cache fills and levels here attend, with their names in snapshots.
@@ -57,7 +57,11 @@ class SpecLevels {
 
   private:
     bool wants(Part part) const { return wanted_.has(part); }
-    std::vector<DraftModel*> drafts() const;
+    /// The draft model; null: no chain has one.
+    const DraftModel* draft() const {
+        const auto found = windows_.find(Part::kDraft);
+        return found == windows_.end() ? nullptr : found->second.get();
+    }
     std::unique_ptr<Level> set_level(Part part, KvSet& set, Device& device, Level& target, Comm& comm,
                                      int64_t context) const;
 
@@ -69,7 +73,7 @@ class SpecLevels {
     int64_t draft_window_;
     RetrievalShape retrieval_;
     EvictionShape heavy_;
-    std::unique_ptr<DraftModel> draft_, window_;
+    std::map<Part, std::unique_ptr<DraftModel>> windows_;  // of the parts that see a window
     /// The sets of one sequence, and the levels that attend them. Null: no chain uses them.
     struct SetsOfSlot {
         std::unique_ptr<RetrievalSet> retrieved;

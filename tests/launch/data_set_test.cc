@@ -9,8 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launch/flags/text_file.h"
 #include "launch/run/data_choice.h"
-#include "launch/run/text_file.h"
 #include "model/tokenizer/token_store.h"
 #include "runtime/error.h"
 #include "tests/support/process.h"

@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 // True if this machine has no GPU. Tests that require that are skipped otherwise.
 bool no_card() {
-    return trireme({"--list-devices"}).out.find("cuda:0") == std::string::npos;
+    return trireme_process({"--list-devices"}).out.find("cuda:0") == std::string::npos;
 }
 
 Words request(const std::string& device) {
@@ -24,7 +24,7 @@ TEST(Device, ACardThatIsNotThereIsOneLineAndCode69) {
     if (!no_card()) GTEST_SKIP() << "there is a GPU";
     for (const char* device : {"cuda", "cuda:1"}) {
         for (const int ranks : {1, 2}) {
-            const ProcessResult r = ranks == 1 ? trireme(request(device)) : trireme_on(ranks, request(device));
+            const ProcessResult r = ranks == 1 ? trireme_process(request(device)) : trireme_on(ranks, request(device));
             EXPECT_EQ(r.status, 69);
             EXPECT_EQ(r.out, "");
             ASSERT_EQ(error_lines(r).size(), 1u) << r.err;
@@ -38,9 +38,9 @@ TEST(Device, AutoOnAMachineWithoutADriverIsTheCpu) {
     if (!no_card()) GTEST_SKIP() << "there is a GPU";
     for (const int ranks : {1, 2}) {
         Words words = request("auto");
-        const ProcessResult plain = ranks == 1 ? trireme(words) : trireme_on(ranks, words);
+        const ProcessResult plain = ranks == 1 ? trireme_process(words) : trireme_on(ranks, words);
         words.insert(words.end(), {"-lv", "debug"});
-        const ProcessResult debug = ranks == 1 ? trireme(words) : trireme_on(ranks, words);
+        const ProcessResult debug = ranks == 1 ? trireme_process(words) : trireme_on(ranks, words);
 
         EXPECT_EQ(plain.status, 0) << plain.err;
         EXPECT_THAT(plain.err, HasSubstr("s] device cpu\n"));
@@ -52,12 +52,12 @@ TEST(Device, AutoOnAMachineWithoutADriverIsTheCpu) {
 
 TEST(Device, AnUnknownNameIsRefused) {
     for (const char* device : {"gpu", "cuda:", "cuda:x", "cuda:-1", "simt"}) {
-        EXPECT_EQ(trireme(request(device)).status, 78) << device;
+        EXPECT_EQ(trireme_process(request(device)).status, 78) << device;
     }
 }
 
 TEST(Device, TheKernelsOfTheGpuGiveTheTokensOfTheCpu) {
-    const std::string cpu = trireme(request("cpu")).out;
+    const std::string cpu = trireme_process(request("cpu")).out;
     ASSERT_FALSE(cpu.empty());
     for (const bool graphs : {true, false}) {
         Words words = request("simt");
@@ -84,7 +84,7 @@ TEST(Device, TheKernelsOfTheGpuGrowTheTreesOfTheCpu) {
     words.insert(words.begin(), TRIREME_WITH_SIMT);
     const ProcessResult simt = run_process(words, {});
     EXPECT_EQ(simt.status, 0) << simt.err;
-    EXPECT_EQ(simt.out, trireme(tree("cpu")).out);
+    EXPECT_EQ(simt.out, trireme_process(tree("cpu")).out);
 }
 
 }  // namespace

@@ -25,15 +25,15 @@ class StubDriver : public testing::TestWithParam<Driver> {};
 TEST_P(StubDriver, IsNamedInOneLine) {
     Words environment = GetParam().environment;
     environment.push_back(std::string("LD_LIBRARY_PATH=") + TRIREME_STUB_DRIVER);
-    const ProcessResult r =
-        trireme({"generate", "-m", model(), "-p", "x", "-n", "1", "--device", "cuda"}, {.environment = environment});
+    const ProcessResult r = trireme_process({"generate", "-m", model(), "-p", "x", "-n", "1", "--device", "cuda"},
+                                            {.environment = environment});
     EXPECT_EQ(r.status, 69);
     EXPECT_EQ(r.out, "");
     ASSERT_EQ(error_lines(r).size(), 1u) << r.err;
     EXPECT_THAT(error_lines(r)[0], HasSubstr(GetParam().said));
 
     const ProcessResult on_cpu =
-        trireme({"generate", "-m", model(), "-p", "x", "-n", "1"}, {.environment = environment});
+        trireme_process({"generate", "-m", model(), "-p", "x", "-n", "1"}, {.environment = environment});
     EXPECT_EQ(on_cpu.status, 0) << on_cpu.err;
     EXPECT_THAT(on_cpu.err, HasSubstr(GetParam().said));
 }

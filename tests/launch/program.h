@@ -1,5 +1,5 @@
 #pragma once
-/// The program under test: `trireme` alone, or several ranks under mpirun.
+/// The program under test: `trireme` in this process or as one of its own, or several ranks under mpirun.
 
 #include <string>
 #include <vector>
@@ -15,11 +15,16 @@ inline Words operator+(Words a, const Words& b) {
     return a;
 }
 
-inline ProcessResult trireme(const Words& words, const ProcessOptions& options = {}) {
+/// The program as a process of its own: for tests of an environment, signals, limits, files near the executable, or
+/// what lasts until the process ends.
+inline ProcessResult trireme_process(const Words& words, const ProcessOptions& options = {}) {
     Words argv = {TRIREME_PROGRAM};
     argv.insert(argv.end(), words.begin(), words.end());
     return run_process(argv, options);
 }
+
+/// The program in this process (launch/program.h). An environment or a signal makes it a process of its own.
+ProcessResult trireme(const Words& words, const ProcessOptions& options = {});
 
 inline ProcessResult trireme_on(int ranks, const Words& words, ProcessOptions options = {}) {
     Words argv = {TRIREME_MPIEXEC, "--allow-run-as-root", "--oversubscribe", "-n", std::to_string(ranks)};

@@ -1,4 +1,4 @@
-#include "launch/report/progress.h"
+#include "launch/run/progress.h"
 
 #include <optional>
 #include <string>

@@ -1,4 +1,4 @@
-#include "launch/report/plan_lines.h"
+#include "launch/run/plan_lines.h"
 
 #include <algorithm>
 #include <string_view>

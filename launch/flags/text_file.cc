@@ -1,4 +1,4 @@
-#include "launch/run/text_file.h"
+#include "launch/flags/text_file.h"
 
 #include <algorithm>
 #include <cerrno>
