@@ -9,8 +9,6 @@
 namespace trireme {
 namespace {
 
-// Proposals must cut the time per token to at most this fraction: times have errors, and not all are measured.
-constexpr double kGain = 0.95;
 constexpr double kRemembered = 64;     // tokens in the counts, effectively; recent ones weigh more
 constexpr double kProbeRemembers = 4;  // older tokens count as at most this many, so that a probe's outcome decides
 constexpr int64_t kProbed = 3;         // most tokens of a probe, if such a short proposal can pay

@@ -20,6 +20,8 @@ namespace trireme {
 class GammaController {
   public:
     static constexpr int64_t kAuto = 0, kMost = kMaxRows - 1;
+    /// Proposals must cut the time per token to at most this fraction: times have errors, and not all are measured.
+    static constexpr double kGain = 0.95;
 
     /// `fixed`: tokens to propose in every round; kAuto: adaptive.
     explicit GammaController(int64_t fixed = kAuto) : fixed_(fixed) {}

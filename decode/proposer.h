@@ -44,6 +44,8 @@ class Proposer {
     /// tree, which may have more tokens. The proposal may be empty. A chain's parents are -1, 0, 1, ... Valid until the
     /// next call.
     virtual std::span<const Proposed> propose(int64_t limit) = 0;
+    /// Whether it chooses the number of tokens itself, from costs. Then a gamma controller is not asked.
+    virtual bool chooses() const { return false; }
     /// Reports the outcome and appends accepted tokens to the sequence. `path`: their indices in the last proposal,
     /// from the first depth on. `next`: the token that the verifier sampled after them; -1: none. An empty path is also
     /// allowed without a proposal.

@@ -170,13 +170,15 @@ std::span<const Proposed> Speculate::ask(int64_t most) {
     asked_for_ = 0;
     if (most <= 0) return {};
     int64_t gamma = most;
+    const bool chosen = options_.gamma != nullptr && !inner_.chooses();
+    if (chosen) gamma = options_.gamma->next(most, asks_first_);
+    const std::span<const Proposed> proposed = gamma > 0 ? inner_.propose(gamma) : std::span<const Proposed>();
+    if (inner_.chooses()) gamma = std::ssize(proposed);
     if (options_.gamma != nullptr) {
-        gamma = options_.gamma->next(most, asks_first_);
         stats_.asked += gamma;
         if (gamma == 0) ++stats_.off;
     }
     asked_for_ = gamma;
-    const std::span<const Proposed> proposed = gamma > 0 ? inner_.propose(gamma) : std::span<const Proposed>();
     if (asks_first_) asked_ = !proposed.empty();
     asks_first_ = false;
     return proposed;

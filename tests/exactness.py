@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-CHAINS = ("ngram", "draft", "window", "h2o+full", "retrieval", "tree", "triforce", "ngram+retrieval+full",
+CHAINS = ("ngram", "suffix", "draft", "window", "h2o+full", "retrieval", "tree", "triforce", "suffix+retrieval+full",
           "window+retrieval+full", "h2o+retrieval+full", "draft+h2o+full", "draft+window+retrieval+full")
 RANKS = (1, 2, 4)
 ON_CHIP = ("0", "3", "all")  # of 6 layers
@@ -96,7 +96,7 @@ def small_models(args, folder):
 
 def one_model(args, folder):
     path = jsonl(folder, texts()[::5][:5])
-    chains = ("ngram", "draft", "h2o+full", "retrieval", "tree", "triforce")
+    chains = ("ngram", "suffix", "draft", "h2o+full", "retrieval", "tree", "triforce")
     yield args.model, [args.trireme, "bench", "-m", args.model, "-md", args.draft, "--data", path, "--prefill", "640", "-n", "200",
                        "-r", "1", "--temp", "0", "-o", "jsonl", "--no-progress", "--modes", ",".join(("none",) + chains),
                        "--budget", "128"]

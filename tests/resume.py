@@ -27,6 +27,7 @@ LAYERS = 6
 CHAINS = {
     "plain": [],
     "ngram": ["--spec", "ngram", "--gamma", "5"],
+    "suffix": ["--spec", "suffix", "--suffix-corpus", str(ROOT / "tests/data/texts/kjv_12k.txt"), "--gamma", "9"],
     "draft": ["--spec", "draft", "-md", DRAFT, "--gamma", "4"],
     "window": ["--spec", "window", "--draft-window", "160", "--gamma", "3"],
     "retrieval": ["--spec", "retrieval", "--budget", "128", "--gamma", "4", "--reselect", "3", "--reselect-queries", "4"],

@@ -12,6 +12,7 @@ using Sees = PartRow::Sees;
 
 constexpr PartRow kParts[] = {
     {Part::kNgram, "ngram", Model::kNone, Sees::kText},                  // earlier occurrences of the last tokens
+    {Part::kSuffix, "suffix", Model::kNone, Sees::kText},                // the longest end that occurs elsewhere
     {Part::kDraft, "draft", Model::kDraft, Sees::kWindow},               // a small model (--model-draft)
     {Part::kWindow, "window", Model::kTarget, Sees::kWindow},            // the model over its first and recent tokens
     {Part::kH2o, "h2o", Model::kTarget, Sees::kHeavy},                   // the model over heavy hitters

@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-/// A proposer. Each but the n-gram lookup may also verify what another part proposes.
-enum class Part { kNgram, kDraft, kWindow, kH2o, kRetrieval };
+/// A proposer. Each that has a level may also verify what another part proposes.
+enum class Part { kNgram, kSuffix, kDraft, kWindow, kH2o, kRetrieval };
 
 /// What a part is; chains, plans and reports read it.
 struct PartRow {
@@ -40,14 +40,14 @@ struct ChainSpec {
 };
 
 /// Accepts "none" or "full" (an empty chain), the name of one part, "triforce" (draft+retrieval+full), "tree"
-/// (retrieval that proposes trees), or parts joined by '+' with "full" last. No part may occur twice, and ngram only
-/// first. Nothing: not a legal chain.
+/// (retrieval that proposes trees), or parts joined by '+' with "full" last. No part may occur twice, and ngram and
+/// suffix only first. Nothing: not a legal chain.
 std::optional<ChainSpec> parse_chain(std::string_view text);
 /// The shortest text that parse_chain() reads as this chain.
 std::string text_of(const ChainSpec& chain);
 /// The legal chains, for messages.
 inline constexpr const char* kLegalChains =
-    "none, ngram, window, draft, h2o, retrieval, tree, triforce, or a chain such as draft+retrieval+full: ngram, "
-    "draft, window, h2o and retrieval, each at most once, ngram first, full last";
+    "none, ngram, suffix, window, draft, h2o, retrieval, tree, triforce, or a chain such as draft+retrieval+full: "
+    "ngram or suffix first, draft, window, h2o and retrieval, each at most once, full last";
 
 }  // namespace trireme

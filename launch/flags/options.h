@@ -134,6 +134,7 @@ struct Options {
     std::string spec_costs;                    // a report whose measured costs are used; empty: they are measured
     int64_t tree_size = 32;                    // tokens of a tree
     static constexpr int64_t kTreeDepth = 16;  // with gamma kAuto: trees of 63 tokens are hardly deeper
+    std::string suffix_corpus;                 // a file or a folder of texts; empty: none
     std::string model_draft;                   // a folder or a .gguf file; empty: none
     int64_t draft_window = 256;                // tokens that the draft model sees
     int64_t retrieval_budget = 0;              // tokens; 0: kDefaultBudget if a chain retrieves

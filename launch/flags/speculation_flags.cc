@@ -54,12 +54,13 @@ FlagGroup speculation_flags() {
                 {"spec",
                  {"--spec", "--spec-type"},
                  kContinue | kPlan,
-                 "none|ngram|window|draft|h2o|retrieval|tree|triforce|CHAIN",
+                 "none|ngram|suffix|window|draft|h2o|retrieval|tree|triforce|CHAIN",
                  "draft method of speculative decoding; the output distribution is unchanged. ngram: earlier "
-                 "occurrences of the last tokens. draft: a small model (-md). window: the model over its first "
+                 "occurrences of the last tokens. suffix: the longest end that occurs elsewhere, also in "
+                 "--suffix-corpus. draft: a small model (-md). window: the model over its first "
                  "and recent tokens. h2o: the model over heavy hitters (--kv-window). retrieval: the model over "
                  "selected chunks (--budget). tree: a token tree, retrieval. triforce: draft, verified by "
-                 "retrieval, verified by the model. Or a chain, for example ngram+retrieval+full",
+                 "retrieval, verified by the model. Or a chain, for example suffix+retrieval+full",
                  set_spec,
                  [](const O& o) { return text_of(o.spec); }},
                 {"draft-window",
@@ -92,6 +93,15 @@ FlagGroup speculation_flags() {
                  "draft length of the inner level of a two-level chain",
                  [](O& o, const S& s) { o.gamma_inner = draft_length(s); },
                  [](const O& o) { return shown_length(o.gamma_inner); }},
+                {"suffix-corpus",
+                 {"--suffix-corpus"},
+                 kDecode,
+                 "PATH",
+                 "texts that suffix searches in addition to prompt and output, such as earlier outputs: a file or a "
+                 "folder of .txt and .jsonl files (also what batch writes)",
+                 [](O& o, const S& s) { o.suffix_corpus = s.word(); },
+                 [](const O& o) { return o.suffix_corpus; },
+                 "none"},
                 {"spec-costs",
                  {"--spec-costs"},
                  kContinue | kPlan,

@@ -28,6 +28,7 @@ void warn_of_unused(const std::vector<Options>& chains) {
                 [](const Options& c) { return !weighed_levels(c).empty(); });
     unless_read(o.tree_size != fresh.tree_size, "--tree-size", "--spec tree",
                 [](const Options& c) { return c.spec.tree; });
+    unless_read(!o.suffix_corpus.empty(), "--suffix-corpus", "a chain with suffix", has(Part::kSuffix));
     unless_read(!o.model_draft.empty(), "--model-draft", "a chain with draft", has(Part::kDraft));
     unless_read(o.draft_window != fresh.draft_window, "--draft-window", "a chain with draft or window",
                 [](const Options& c) {
@@ -79,7 +80,7 @@ Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device
         levels_.push_back(row_of(spec.parts[i]).has_level() ? &proposing->level(spec.parts[i], slot) : nullptr);
         if (!weighed_.empty()) gammas_.emplace_back(fixed_gamma(o, i));
     }
-    base_ = base_of(o, device);
+    base_ = base_of(o, proposing, device);
     if (!costs_.empty()) know_costs();
     Proposer* inner = base_.get();
     for (size_t level = n; level-- > 0;) {  // of the verifier
@@ -105,12 +106,19 @@ void Chain::adopt_costs(const SpecCosts& costs) {
 }
 
 void Chain::know_costs() {
+    if (suffix_ != nullptr) suffix_->set_costs(costs_.back());  // its verifier's: it has no costs of its own
     if (tree_ == nullptr) return set_costs(gammas_, costs_);
     gammas_[0].set_costs(costs_[0], tree_->costs(costs_[1]));
 }
 
-std::unique_ptr<Proposer> Chain::base_of(const Options& o, Device& device) {
-    if (levels_.back() == nullptr) return std::make_unique<Ngram>(Options::most_gamma(fixed_gamma(o, 0)));
+std::unique_ptr<Proposer> Chain::base_of(const Options& o, const SpecLevels* proposing, Device& device) {
+    if (levels_.back() == nullptr) {
+        const int64_t most = Options::most_gamma(fixed_gamma(o, 0));
+        if (o.spec.parts[0] == Part::kNgram) return std::make_unique<Ngram>(most);
+        auto suffix = std::make_unique<Suffix>(most, proposing == nullptr ? nullptr : proposing->corpus());
+        if (fixed_gamma(o, 0) == GammaController::kAuto) suffix_ = suffix.get();
+        return suffix;
+    }
     const auto level = static_cast<uint32_t>(o.spec.parts.size());
     if (o.spec.tree) {
         const int64_t depth = o.gamma == GammaController::kAuto ? Options::kTreeDepth : o.gamma;

@@ -9,6 +9,7 @@
 #include "decode/generate.h"
 #include "decode/plain.h"
 #include "decode/speculate.h"
+#include "decode/suffix.h"
 #include "decode/tree_drafter.h"
 #include "launch/flags/options.h"
 #include "launch/run/rank_group.h"
@@ -37,7 +38,7 @@ struct ChainLevel {
 class Chain {
   public:
     /// Builds the chain of options.spec over sequence `slot` of `model` and its levels of `proposing`; both, and
-    /// `device`, must outlive it. `proposing` may be null if options.spec is empty or ngram. `costs` are those of
+    /// `device`, must outlive it. `proposing` may be null if no part has a level or a corpus. `costs` are those of
     /// weighed_levels(); if they are empty and wants_costs(), call warm_up(). Errors: as Plain, Drafter and Speculate.
     Chain(const Options& options, Level& model, const SpecLevels* proposing, Device& device, SpecCosts costs,
           int slot = 0);
@@ -67,7 +68,7 @@ class Chain {
     const SpecCosts& costs() const { return costs_; }
 
   private:
-    std::unique_ptr<Proposer> base_of(const Options& o, Device& device);
+    std::unique_ptr<Proposer> base_of(const Options& o, const SpecLevels* proposing, Device& device);
     void know_costs();
 
     SamplingParams sampling_;
@@ -76,6 +77,7 @@ class Chain {
     std::vector<GammaController> gammas_;  // of the verifiers, in the order of levels_; empty: none is adaptive
     SpecCosts costs_;
     std::unique_ptr<Proposer> base_;
+    Suffix* suffix_ = nullptr;                               // base_ if it chooses draft lengths, else null
     const TreeDrafter* tree_ = nullptr;                      // base_ if it is a TreeDrafter, else null
     std::vector<std::unique_ptr<DraftDistributions>> held_;  // of the inner verifiers, innermost first
     std::vector<std::unique_ptr<Speculate>> speculates_;     // innermost first

@@ -20,9 +20,8 @@ bool holds_lines(const fs::path& path) {
     return path.extension() == ".jsonl" || path.extension() == ".json";
 }
 
-/// Reads one line of a .jsonl file. TensorRT-LLM's data sets have prompt or input_ids, TriForce's books text.
-DataText text_of_line(std::string_view line, const std::string& where, std::string name) {
-    const Json json = parse_json(line, where, {.depth = 8, .bytes = kMostTextBytes});
+/// The text of a line, or of a choice. TensorRT-LLM's data sets have prompt or input_ids, TriForce's books text.
+DataText text_of(const Json& json, const std::string& where, std::string name) {
     require(json.is_object(), Exit::kData, "{}: holds {}, want an object with prompt, text or input_ids", where,
             json.type_name());
     DataText out = {.where = where, .name = std::move(name), .text = "", .ids = {}};
@@ -41,6 +40,16 @@ DataText text_of_line(std::string_view line, const std::string& where, std::stri
     fail(Exit::kData, "{}: has neither prompt nor text nor input_ids", where);
 }
 
+/// The texts of one line of a .jsonl file; several if it is an output of batch for several samples.
+std::vector<DataText> texts_of_line(std::string_view line, const std::string& where, const std::string& name) {
+    const Json json = parse_json(line, where, {.depth = 8, .bytes = kMostTextBytes});
+    const Json::json_pointer choices("/result/choices");
+    if (!json.contains("request") || !json.contains(choices)) return {text_of(json, where, name)};
+    std::vector<DataText> all;
+    for (const Json& choice : json.at(choices)) all.push_back(text_of(choice, where, name));
+    return all;
+}
+
 /// Visits the texts of one file. Returns false if `visit` did.
 bool for_texts_of_file(const fs::path& path, const StillWaiting& waiting, const OnText& visit) {
     const std::string where = path.string(), name = where == "-" ? "stdin" : path.filename().string();
@@ -52,7 +61,8 @@ bool for_texts_of_file(const fs::path& path, const StillWaiting& waiting, const 
     }
     bool more = true;
     for_lines_of(where, kMostTextBytes, waiting, [&](std::string_view line, int64_t number) {
-        more = visit(text_of_line(line, fmt::format("{}:{}", where, number), fmt::format("{}:{}", name, number)));
+        const std::string at = fmt::format(":{}", number);
+        for (DataText& text : texts_of_line(line, where + at, name + at)) more = more && visit(std::move(text));
         return more;
     });
     return more;

@@ -25,10 +25,10 @@ struct DataText {
 using OnText = std::function<bool(DataText text)>;
 
 /// Calls `visit` with every text of a file (- is stdin) or of a folder's files, sorted by path. One text at a time is
-/// in memory. A .jsonl or .json file has one text a line (prompt, text or input_ids); any other file is one text. In a
-/// folder, files that end in .txt, .jsonl or .json are read. `waiting`: as read_text_file_or_stdin. Errors: those of
-/// the files; Exit::kNoInput for a folder without such files; Exit::kData for a line without a text, for a text larger
-/// than 1 GiB, and for a store.
+/// in memory. A .jsonl or .json file has one text a line (prompt, text, input_ids, or the choices of an output of
+/// batch); any other file is one text. In a folder, files that end in .txt, .jsonl or .json are read. `waiting`: as
+/// read_text_file_or_stdin. Errors: those of the files; Exit::kNoInput for a folder without such files; Exit::kData for
+/// a line without a text, for a text larger than 1 GiB, and for a store.
 void for_texts(const std::filesystem::path& path, const StillWaiting& waiting, const OnText& visit);
 
 bool is_folder(const std::filesystem::path& path);

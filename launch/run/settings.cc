@@ -101,6 +101,9 @@ KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoi
         all.emplace_back("draft tensors", fingerprint(*draft));
         all.emplace_back("draft weights", proposing->draft_weights());
     }
+    if (const std::string corpus = proposing == nullptr ? "" : proposing->corpus_digest(); !corpus.empty()) {
+        all.emplace_back("corpus ids", corpus);
+    }
     return all;
 }
 
@@ -111,9 +114,10 @@ std::string value_of(const std::map<std::string, std::string>& settings, const s
 }
 
 KeyValues deciding_settings(Command command, const KeyValues& settings, bool seed_drawn) {
-    constexpr std::array free = {"model", "model-draft", "tokenizer", "print", "parallel", "kv-on-chip", "kv-ring",
-                                 "host-memory", "device-memory", "link-gbps", "link-us", "kv-verify", "kv-wire",
-                                 "device", "no-graphs", "graphs", "num-samples", "tensor-parallel-size",
+    constexpr std::array free = {"model", "model-draft", "suffix-corpus", "tokenizer", "print", "parallel",
+                                 "kv-on-chip", "kv-ring", "host-memory", "device-memory", "link-gbps", "link-us",
+                                 "kv-verify", "kv-wire", "device", "no-graphs", "graphs", "num-samples",
+                                 "tensor-parallel-size",
                                  // Aliases of other flags.
                                  "h2o", "kv-rolling", "no-bos", "kv-cache-dtype"};
     constexpr std::array not_files = {"commit", "command", "backend",

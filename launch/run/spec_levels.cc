@@ -38,6 +38,9 @@ SpecLevels::SpecLevels(const std::vector<Options>& chains, bool again, const Che
         if (row_of(part).sees != PartRow::Sees::kWindow) continue;
         windows_[part] = std::make_unique<DraftModel>(asks(part), target, part);
     }
+    if (wants(Part::kSuffix) && !o.suffix_corpus.empty()) {
+        corpus_ = read_suffix_corpus(o.suffix_corpus, target.tokenizer.get(), target.config().vocab);
+    }
     if (wants(Part::kRetrieval)) retrieval_ = retrieval_shape(o, /*comes_back=*/again_);
 }
 

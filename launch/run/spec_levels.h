@@ -10,6 +10,7 @@
 
 #include "launch/flags/chain_spec.h"
 #include "launch/run/draft_model.h"
+#include "launch/run/suffix_corpus.h"
 #include "offload/evicting/heavy_set.h"
 #include "offload/retrieved/retrieval_set.h"
 
@@ -19,7 +20,8 @@ namespace trireme {
 class SpecLevels {
   public:
     /// Prepares every part that any of these chains uses. `again`: prompts are continued several times, also with
-    /// --num-samples 1 (bench). Reads no weights yet. Errors: as DraftModel, proposing_shape and retrieval_shape.
+    /// --num-samples 1 (bench). Reads no weights yet. Errors: as DraftModel, proposing_shape, retrieval_shape and
+    /// read_suffix_corpus.
     SpecLevels(const std::vector<Options>& chains, bool again, const Checkpoint& target);
     ~SpecLevels();
 
@@ -47,6 +49,12 @@ class SpecLevels {
     std::string draft_weights() const { return draft() ? draft()->weight_type().name : std::string(); }
     /// The draft model's files; null: no chain has a draft model.
     const WeightSource* draft_files() const { return draft() ? draft()->files() : nullptr; }
+    /// What suffix searches in addition to the sequence; null: no chain has suffix, or there is no --suffix-corpus.
+    std::shared_ptr<const SuffixAutomaton> corpus() const {
+        return corpus_ ? std::shared_ptr<const SuffixAutomaton>(corpus_, &corpus_->text) : nullptr;
+    }
+    /// A digest of its ids; empty: there is none.
+    std::string corpus_digest() const { return corpus_ ? corpus_->digest : std::string(); }
     /// The retrieved set of sequence 0; null: no chain retrieves, or nothing is loaded.
     RetrievalSet* retrieved() const { return slots_.empty() ? nullptr : slots_[0].retrieved.get(); }
     /// The KV sets of sequence 0 that the target's cache fills and levels here attend, with their names in snapshots.
@@ -73,6 +81,7 @@ class SpecLevels {
     int64_t draft_window_;
     RetrievalShape retrieval_;
     EvictionShape heavy_;
+    std::shared_ptr<const SuffixCorpus> corpus_;
     std::map<Part, std::unique_ptr<DraftModel>> windows_;  // of the parts that see a window
     /// The sets of one sequence, and the levels that attend them. Null: no chain uses them.
     struct SetsOfSlot {

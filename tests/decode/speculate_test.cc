@@ -12,6 +12,7 @@
 
 #include "decode/drafter.h"
 #include "decode/ngram.h"
+#include "decode/suffix.h"
 #include "tests/decode/kjv_prompt.h"
 #include "tests/support/ranks.h"
 #include "tests/support/sanitized.h"
@@ -110,17 +111,20 @@ TEST_F(Speculation, OfAnyProposalIsPlainDecodingWhenGreedy) {
     }
 }
 
-TEST_F(Speculation, AfterNgramsIsPlainDecodingWhenGreedy) {
+TEST_F(Speculation, AfterLookupsIsPlainDecodingWhenGreedy) {
     request.prompt = tokenizer->encode("And God said, Let there be light: and there was light. And God said,", true);
     for (const int64_t n : {1, 10, 200}) {
         request.max_new = n;
         const std::vector<int32_t> alone = generate(*engine, tokenizer.get(), request, stats).at(0).ids;
         for (const int64_t length : {1, 3, 8, 63}) {
             Ngram ngram(length);
-            Speculate speculate(ngram, *engine, request.sampling, 0);
+            Suffix suffix(length);
+            for (Proposer* lookup : std::initializer_list<Proposer*>{&ngram, &suffix}) {
+                Speculate speculate(*lookup, *engine, request.sampling, 0);
 
-            EXPECT_EQ(ids_of(speculate, request, stats), alone) << n << " " << length;
-            EXPECT_TRUE(n < 200 || speculate.stats().accepted > 0);
+                EXPECT_EQ(ids_of(speculate, request, stats), alone) << lookup->name() << " " << n << " " << length;
+                EXPECT_TRUE(n < 200 || speculate.stats().accepted > 0);
+            }
         }
     }
 }

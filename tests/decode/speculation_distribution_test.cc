@@ -13,6 +13,7 @@
 #include "decode/ngram.h"
 #include "decode/plain.h"
 #include "decode/speculate.h"
+#include "decode/suffix.h"
 #include "decode/tree_drafter.h"
 #include "runtime/random.h"
 #include "tests/decode/distributions.h"
@@ -141,6 +142,16 @@ TEST_F(SpeculationDistribution, TheDraftHasAnother) {
     for (const auto& [ids, p] : distributions)
         distance += std::abs(p - (others.contains(ids) ? others.at(ids) : 0)) / 2;
     EXPECT_GT(distance, 0.2);
+}
+
+TEST_F(SpeculationDistribution, SuffixesLeaveIt) {
+    auto corpus = std::make_shared<SuffixAutomaton>();
+    for (const int32_t token : {1, 2, 0, 3, 2, 1, 1, 3}) corpus->append(token);
+    Suffix suffix(5, corpus);
+    Speculate speculate(suffix, *target, sampling, 2);
+    EXPECT_GT(likelihood(speculate), kUnlikely);
+    EXPECT_GT(speculate.stats().accepted, 0);
+    EXPECT_LT(speculate.stats().accepted, speculate.stats().proposed);
 }
 
 TEST_F(SpeculationDistribution, NgramsLeaveIt) {

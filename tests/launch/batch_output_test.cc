@@ -191,6 +191,7 @@ std::vector<Resumed> resumed_runs(const TempFolder& folder) {
             {"spec", {"--spec", "ngram"}},
             {"draft-window", {"--draft-window", "128"}, {"--spec", "window", "--gamma", "3"}},
             {"model-draft", {"-md", model()}, drafts},
+            {"suffix-corpus", {"--suffix-corpus", data("texts/kjv_12k.txt")}, {"--spec", "suffix", "--gamma", "3"}},
             {"spec-draft-n-max", {"--gamma", "2"}, {"--spec", "ngram"}},
             {"gamma-inner", {"--gamma-inner", "2"}, {"--spec", "triforce", "-md", draft, "--gamma", "3"}},
             {"spec-costs", {}, {}, false},

@@ -11,6 +11,8 @@ TEST(ChainSpec, ReadsNamesAndWrittenChains) {
         {"none", {}},
         {"full", {}},
         {"ngram", {P::kNgram}},
+        {"suffix", {P::kSuffix}},
+        {"suffix+retrieval+full", {P::kSuffix, P::kRetrieval}},
         {"h2o", {P::kH2o}},
         {"h2o+full", {P::kH2o}},
         {"h2o+retrieval+full", {P::kH2o, P::kRetrieval}},
@@ -34,9 +36,9 @@ TEST(ChainSpec, ReadsNamesAndWrittenChains) {
 }
 
 TEST(ChainSpec, RefusesWhatIsNoChain) {
-    for (const char* text :
-         {"", "medusa", "+", "+full", "draft+", "draft+retrieval", "full+draft", "draft+draft+full", "draft+ngram+full",
-          "retrieval+full+full", "draft++full", "none+full", "triforce+full", "tree+full", "Draft", " draft"}) {
+    for (const char* text : {"", "medusa", "+", "+full", "draft+", "draft+retrieval", "full+draft", "draft+draft+full",
+                             "draft+ngram+full", "draft+suffix+full", "ngram+suffix+full", "retrieval+full+full",
+                             "draft++full", "none+full", "triforce+full", "tree+full", "Draft", " draft"}) {
         EXPECT_FALSE(parse_chain(text)) << text;
     }
 }

@@ -65,6 +65,21 @@ TEST(BenchData, IsATextAFileOrATextALine) {
     EXPECT_THAT(texts, ElementsAre("one\ntwo\n", "three", "", "six"));
 }
 
+TEST(BenchData, IsTheTextThatABatchHasWritten) {
+    const TempFolder folder;
+    write_file(folder / "out.jsonl",
+               R"({"index":0,"request":{"prompt":"one"},"result":{"choices":[{"text":"two"},{"text":"three"}]}})"
+               "\n"
+               R"({"prompt": "four", "choices": ["A", "B"], "result": {"choices": 1}})");
+    std::vector<std::string> texts;
+    for (const DataText& t : read(folder / "out.jsonl")) texts.push_back(t.text);
+    EXPECT_THAT(texts, ElementsAre("two", "three", "four"));
+    write_file(folder / "bad.jsonl", R"({"request":{},"result":{"choices":["two"]}})");
+    EXPECT_THAT(refusal(folder / "bad.jsonl"), HasSubstr("bad.jsonl:1: holds string"));
+    write_file(folder / "bad.jsonl", R"({"request":{},"result":{"choices":[]}})");
+    EXPECT_THAT(refusal(folder / "bad.jsonl"), HasSubstr("66 "));
+}
+
 TEST(BenchData, OfTriForceLiesInFolders) {
     const TempFolder folder;
     std::filesystem::create_directory(folder / "pg19");

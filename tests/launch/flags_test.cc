@@ -86,6 +86,7 @@ const std::map<std::string, std::string> kExamples = {
     {"spec", "draft"},
     {"draft-window", "512"},
     {"model-draft", "models/d"},
+    {"suffix-corpus", "earlier"},
     {"spec-draft-n-max", "16"},
     {"gamma-inner", "2"},
     {"spec-costs", "r.json"},

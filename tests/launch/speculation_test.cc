@@ -42,6 +42,9 @@ TEST(SpeculationCommand, GivesTheTokensOfPlainDecoding) {
     for (const Words& chain :
          {Words{"--spec", "ngram"},
           {"--spec", "ngram", "--gamma", "1"},
+          {"--spec", "suffix"},
+          {"--spec", "suffix", "--gamma", "20", "--suffix-corpus", data("texts/kjv_12k.txt")},
+          {"--spec", "suffix+retrieval+full", "--budget", "64", "--gamma", "20"},
           {"--spec", "window", "--draft-window", "128"},
           {"--spec", "window", "--draft-window", "128", "--gamma", "6"},
           {"--spec", "draft", "-md", draft()},
@@ -64,6 +67,34 @@ TEST(SpeculationCommand, GivesTheTokensOfPlainDecoding) {
             EXPECT_THAT(r.err, HasSubstr(" tokens a round"));
         }
     }
+}
+
+// What an earlier run has written is proposed to a later one: it takes few rounds.
+TEST(SpeculationCommand, ProposesWhatTheCorpusHas) {
+    const TempFolder folder;
+    write_file(folder / "in.jsonl", R"({"prompt": "And the LORD spake unto Moses, saying,", "max_tokens": 90})"
+                                    "\n");
+    const Words batch = {"batch", "-m", model(), "--temp", "0", "-t", "1", "--ignore-eos"};
+    ASSERT_EQ(trireme(batch + Words{"--input", folder / "in.jsonl", "--output-path", folder / "out.jsonl"}).status, 0);
+    const auto rounds = [&](const Words& more) {
+        const ProcessResult r = trireme(Words{"generate", "-m", model(), "-p", "And the LORD spake unto Moses, saying,",
+                                              "-n", "90", "--temp", "0", "-t", "1", "--ignore-eos", "--spec", "suffix",
+                                              "--gamma", "63", "--report-json", "-"} +
+                                        more);
+        EXPECT_EQ(r.status, 0) << r.err;
+        return json::parse(r.out).at("rounds").get<int>();
+    };
+    const int with = rounds({"--suffix-corpus", folder / "out.jsonl"});
+    EXPECT_LE(with, 8);  // 1, 2, then drafts of 6, 20, 62 tokens
+    EXPECT_LT(2 * with, rounds({}));
+
+    for (const auto& [path, status] : {std::pair<std::string, int>{folder / "none.txt", 66}, {"-", 78}}) {
+        const ProcessResult r = trireme(generate({"--spec", "suffix", "--suffix-corpus", path}));
+        EXPECT_EQ(r.status, status) << r.err;
+        EXPECT_THAT(error_lines(r), SizeIs(1)) << r.err;
+    }
+    EXPECT_THAT(trireme(generate({"--spec", "ngram", "--suffix-corpus", "x.txt"})).err,
+                HasSubstr("--suffix-corpus " + kNoEffect));
 }
 
 /// A copy of a model whose vocabulary has more rows, like embeddings that are padded.

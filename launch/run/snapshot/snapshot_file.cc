@@ -24,10 +24,10 @@ constexpr int kMostRanks = 4096;
 
 // Settings that may differ when a snapshot is resumed: memory, lengths and output.
 constexpr std::array kFree = {
-    "model",         "model-draft", "commit",           "command",     "ctx-size",    "n-predict",  "num-samples",
-    "parallel",      "stop",        "ignore-eos",       "print",       "add-special", "kv-on-chip", "kv-ring",
-    "device-memory", "host-memory", "link-gbps",        "link-us",     "kv-verify",   "kv-wire",    "no-graphs",
-    "graphs",        "grace",       "checkpoint-every", "eos_token_id"};
+    "model",       "model-draft",   "suffix-corpus", "commit",           "command",     "ctx-size",    "n-predict",
+    "num-samples", "parallel",      "stop",          "ignore-eos",       "print",       "add-special", "kv-on-chip",
+    "kv-ring",     "device-memory", "host-memory",   "link-gbps",        "link-us",     "kv-verify",   "kv-wire",
+    "no-graphs",   "graphs",        "grace",         "checkpoint-every", "eos_token_id"};
 // Settings of the model. All others belong to the chain or to sampling.
 constexpr std::array kModelSettings = {"family",       "heads",        "context",      "rms_norm_eps", "rope_theta",
                                        "rope_scaling", "rope_numbers", "rope_factors", "rope_rotated", "longrope",

@@ -1,0 +1,292 @@
+// Suffix lookup: the automaton against searches of the whole text, and what the proposer makes of it.
+
+#include "decode/suffix.h"
+
+#include <numeric>
+#include <random>
+#include <span>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/archive.h"
+
+namespace trireme::test {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+SuffixAutomaton automaton_of(const Ids& text) {
+    SuffixAutomaton a;
+    for (const int32_t token : text) a.append(token);
+    return a;
+}
+
+/// How often `part` occurs in `text`.
+int count(const Ids& text, std::span<const int32_t> part) {
+    int n = 0;
+    for (size_t at = 0; at + part.size() <= text.size(); ++at) {
+        n += std::equal(part.begin(), part.end(), text.begin() + static_cast<std::ptrdiff_t>(at)) ? 1 : 0;
+    }
+    return n;
+}
+
+/// The length of the longest end of `sequence` that occurs in `text`.
+size_t longest_end(const Ids& text, const Ids& sequence) {
+    for (size_t n = sequence.size(); n > 0; --n) {
+        if (count(text, std::span(sequence).last(n)) > 0) return n;
+    }
+    return 0;
+}
+
+TEST(SuffixAutomaton, FindsWhatASearchOfTheTextFinds) {
+    std::mt19937 draw(1);
+    for (int round = 0; round < 60; ++round) {
+        const auto token = [&] { return static_cast<int32_t>(draw() % static_cast<unsigned>(2 + round % 7)); };
+        Ids text, sequence;
+        SuffixAutomaton a;
+        for (size_t n = draw() % 120; text.size() < n;) {
+            text.push_back(token());
+            a.append(text.back());
+        }
+        ASSERT_EQ(a.size(), std::ssize(text));
+        SuffixAutomaton::Match match;
+        for (int i = 0; i < 60; ++i) {
+            sequence.push_back(token());
+            match = a.next(match, sequence.back());
+            ASSERT_EQ(match.length, static_cast<int32_t>(longest_end(text, sequence)));
+            const SuffixAutomaton::Follower next = a.follower(match);
+            if (next.count == 0) continue;
+            // The part that was followed is the longest end of the match that has a follower at all.
+            Ids part(sequence.end() - (next.after.length - 1), sequence.end());
+            EXPECT_EQ(next.of, part.empty() ? a.size() : count(Ids(text.begin(), text.end() - 1), part));
+            part.push_back(next.token);
+            EXPECT_EQ(next.count, count(text, part));
+            for (int32_t other = 0; other < 8; ++other) {
+                part.back() = other;
+                EXPECT_LE(count(text, part), next.count) << "a more frequent follower";
+            }
+            if (next.after.length <= match.length) {
+                Ids longer(sequence.end() - next.after.length, sequence.end());
+                EXPECT_EQ(count(Ids(text.begin(), text.end() - 1), longer), 0) << "a longer end has a follower";
+            }
+        }
+    }
+}
+
+TEST(SuffixAutomaton, KnowsWhatItsEndRepeats) {
+    EXPECT_EQ(automaton_of({}).repeated().length, 0);
+    EXPECT_EQ(automaton_of({1}).repeated().length, 0);
+    EXPECT_EQ(automaton_of({1, 2, 3, 1, 2}).repeated().length, 2);
+    EXPECT_EQ(automaton_of({7, 7, 7, 7}).repeated().length, 3);  // occurrences may overlap
+}
+
+TEST(SuffixAutomaton, OfTwoFollowersAsFrequentTheLatestCounts) {
+    const SuffixAutomaton a = automaton_of({5, 1, 8, 5, 2, 9});
+    EXPECT_EQ(a.follower(a.next({}, 5)).token, 2);
+}
+
+TEST(SuffixAutomaton, ALongLoopTakesNoTimePerOccurrence) {
+    SuffixAutomaton a;
+    for (int i = 0; i < 200'000; ++i) a.append(i % 3);
+    const SuffixAutomaton::Follower next = a.follower(a.repeated());
+    EXPECT_EQ(next.token, 200'000 % 3);
+    EXPECT_GT(next.count, 0);
+}
+
+Ids tokens_of(std::span<const Proposed> proposal) {
+    Ids all;
+    for (size_t i = 0; i < proposal.size(); ++i) {
+        EXPECT_EQ(proposal[i].parent, static_cast<int32_t>(i) - 1);
+        all.push_back(proposal[i].token);
+    }
+    return all;
+}
+
+/// Appends final tokens.
+void say(Suffix& suffix, const Ids& tokens) {
+    for (const int32_t token : tokens) suffix.resolve({}, token);
+    suffix.commit();
+}
+
+Ids count_from(int32_t first, size_t n) {
+    Ids all(n);
+    std::iota(all.begin(), all.end(), first);
+    return all;
+}
+
+TEST(SuffixProposer, ProposesMoreTheMoreItFinds) {
+    Suffix suffix(63);
+    suffix.prefill(count_from(0, 100), {});
+    suffix.begin(0);
+    say(suffix, {200, 10});
+    EXPECT_THAT(tokens_of(suffix.propose(63)), testing::IsEmpty());  // one token is too few
+    size_t before = 0;
+    for (int32_t token = 11; token < 15; ++token) {
+        say(suffix, {token});
+        const Ids proposed = tokens_of(suffix.propose(63));
+        EXPECT_EQ(proposed, count_from(token + 1, proposed.size()));
+        EXPECT_GT(proposed.size(), before);
+        before = proposed.size();
+    }
+    EXPECT_EQ(tokens_of(suffix.propose(2)), (Ids{15, 16}));
+    say(suffix, {40});  // leaves the quotation
+    EXPECT_THAT(tokens_of(suffix.propose(63)), testing::IsEmpty());
+}
+
+/// A forward takes `first` ms, and each row after the first one `row` ms.
+LevelCosts costs_of(double first, double row) {
+    return {"full", {{1, first}, {2, first + row}, {kMaxRows, first + row * (kMaxRows - 1)}}};
+}
+
+// With costs it proposes what minimises milliseconds per token: everything where rows are free, nothing where a row
+// takes as long as a forward, and more of a longer part in between.
+TEST(SuffixProposer, WeighsChancesAndCosts) {
+    const auto proposed = [](double row, size_t found) {
+        Suffix suffix(63);
+        EXPECT_FALSE(suffix.chooses());
+        suffix.set_costs(costs_of(10, row));
+        EXPECT_TRUE(suffix.chooses());
+        suffix.prefill(count_from(0, 200), {});
+        suffix.begin(0);
+        say(suffix, {300});
+        say(suffix, count_from(10, found));
+        return std::ssize(suffix.propose(63));
+    };
+    EXPECT_EQ(proposed(0, 2), 63);
+    EXPECT_EQ(proposed(10, 2), 0);
+    EXPECT_GT(proposed(2, 2), 0);
+    EXPECT_GT(proposed(2, 6), proposed(2, 2));
+    EXPECT_GT(proposed(1, 6), proposed(2, 6));
+}
+
+// The choice is the best one by exhaustion over lengths.
+TEST(SuffixProposer, NoOtherLengthIsBetter) {
+    for (const double row : {0.1, 0.5, 1.5, 3.0}) {
+        const LevelCosts costs = costs_of(10, row);
+        Suffix suffix(63);
+        suffix.set_costs(costs);
+        suffix.prefill(count_from(0, 200), {});
+        suffix.begin(0);
+        say(suffix, {300, 20, 21, 22});
+        const auto chosen = std::ssize(suffix.propose(63));
+        const auto token_ms = [&](int64_t n) {
+            double tokens = 1, chance = 1;
+            for (int64_t i = 0; i < n; ++i) tokens += chance *= Suffix::agrees(3 + i);
+            return costs.ms(n + 1) / tokens;
+        };
+        for (int64_t n = 0; n <= 63; ++n) EXPECT_GE(token_ms(n) * (n == 0 ? 0.95 : 1), token_ms(chosen) * (1 - 1e-12));
+    }
+}
+
+TEST(SuffixProposer, ProposesALoopInFull) {
+    Suffix suffix(8);
+    Ids loop;
+    for (int i = 0; i < 20; ++i) loop.insert(loop.end(), {1, 2, 3});
+    suffix.prefill(loop, {});
+    suffix.begin(0);
+    EXPECT_EQ(tokens_of(suffix.propose(8)), (Ids{1, 2, 3, 1, 2, 3, 1, 2}));
+}
+
+TEST(SuffixProposer, TakesTheMostFrequentFollower) {
+    Suffix suffix(1);
+    suffix.prefill(Ids{1, 2, 7, 1, 2, 7, 1, 2, 8}, {});
+    suffix.begin(0);
+    say(suffix, {1, 2});
+    EXPECT_EQ(tokens_of(suffix.propose(1)), (Ids{7}));
+}
+
+TEST(SuffixProposer, EndsWhereFollowersAreManyAndRare) {
+    Ids prompt;
+    for (int32_t i = 0; i < 30; ++i) prompt.insert(prompt.end(), {1, 2, 3, 100 + i});
+    Suffix suffix(63);
+    suffix.prefill(prompt, {});
+    suffix.begin(0);
+    say(suffix, {99, 1, 2});
+    EXPECT_EQ(tokens_of(suffix.propose(63)), (Ids{3}));  // then any of 30
+}
+
+TEST(SuffixProposer, ForgetsOpenTokensAndOtherSamples) {
+    Suffix suffix(4);
+    suffix.prefill(Ids{1, 2, 3, 4, 5, 6, 7, 8, 9}, {});
+    suffix.begin(0);
+    suffix.resolve({}, 3);
+    suffix.resolve({}, 4);
+    EXPECT_EQ(tokens_of(suffix.propose(4)), (Ids{5, 6, 7, 8}));
+    suffix.resolve(Ids{0, 1}, 2);  // 5, 6, and 2 in place of 7
+    suffix.rewind(2, 7);           // 5 6 2 becomes 5 7
+    suffix.rewind(1, 6);           // 5 6
+    EXPECT_EQ(tokens_of(suffix.propose(2)), (Ids{7, 8}));
+    suffix.commit();
+    say(suffix, {50, 51, 52, 60, 50, 51});
+    EXPECT_EQ(tokens_of(suffix.propose(4)), (Ids{52, 60, 50, 51}));
+    suffix.begin(1);
+    say(suffix, {50, 51});
+    EXPECT_THAT(tokens_of(suffix.propose(4)), testing::IsEmpty());
+}
+
+TEST(SuffixProposer, FindsPartsAcrossTheEndOfThePrompt) {
+    Suffix suffix(4);
+    suffix.prefill(Ids{9, 8, 1, 2}, {});
+    suffix.begin(0);
+    say(suffix, {3, 4, 5, 1, 2});
+    EXPECT_EQ(tokens_of(suffix.propose(4)), (Ids{3, 4, 5, 1}));
+}
+
+TEST(SuffixProposer, SearchesTheCorpusButNeverAcrossItsTexts) {
+    auto corpus = std::make_shared<SuffixAutomaton>();
+    for (const int32_t token : {30, 31, 32, 33, -1, 40, 41}) corpus->append(token);
+    Suffix suffix(63, corpus), other(63, corpus);
+    for (Suffix* s : {&suffix, &other}) {
+        s->prefill(Ids{1, 30}, {});  // the prompt's end counts
+        s->begin(0);
+    }
+    say(suffix, {31});
+    EXPECT_EQ(tokens_of(suffix.propose(63)), (Ids{32, 33}));
+    EXPECT_THAT(tokens_of(other.propose(63)), testing::IsEmpty());
+}
+
+/// An archive in memory, of values only.
+class Bytes final : public Archive {
+  public:
+    void rewind() { loads_ = true; }
+    bool loads() const override { return loads_; }
+    void memory(Stream&, const Tensor&) override { ADD_FAILURE(); }
+    void memory(Stream&, const HostTensor&) override { ADD_FAILURE(); }
+    void produce(size_t, std::function<void(void*)>) override { ADD_FAILURE(); }
+
+  protected:
+    void bytes(std::span<std::byte> bytes) override {
+        if (!loads_) return void(all_.insert(all_.end(), bytes.begin(), bytes.end()));
+        std::copy_n(all_.begin() + static_cast<std::ptrdiff_t>(at_), bytes.size(), bytes.begin());
+        at_ += bytes.size();
+    }
+    uint64_t left() const override { return all_.size() - at_; }
+    std::string_view where() const override { return "memory"; }
+
+  private:
+    std::vector<std::byte> all_;
+    size_t at_ = 0;
+    bool loads_ = false;
+};
+
+TEST(SuffixProposer, ContinuesFromAnArchive) {
+    Suffix suffix(8), resumed(8);
+    suffix.prefill(Ids{1, 2, 3, 4, 5, 6}, {});
+    suffix.begin(3);
+    say(suffix, {9, 8, 7, 9, 8});
+    Bytes archive;
+    suffix.state(archive);
+    resumed.prefill(Ids{1}, {});
+    archive.rewind();
+    resumed.state(archive);
+    for (const Ids& more : {Ids{}, Ids{2, 3}, Ids{8}}) {
+        say(suffix, more);
+        say(resumed, more);
+        EXPECT_EQ(tokens_of(resumed.propose(8)), tokens_of(suffix.propose(8)));
+    }
+}
+
+}  // namespace
+}  // namespace trireme::test
