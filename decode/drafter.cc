@@ -12,7 +12,7 @@ Drafter::Drafter(const char* name, Device& device, Level& model, const SamplingP
     : name_(name), text_(model), held_(device, model, gamma), sampling_(sampling), seed_(seed), level_(level) {
     rows_.reserve(kMaxRows);
     uniforms_.reserve(kMaxRows);
-    proposal_.reserve(kMaxRows);
+    ends_.reserve(kMaxRows);
 }
 
 void Drafter::prefill(std::span<const int32_t> prompt, const Progress& progress) {
@@ -41,23 +41,34 @@ std::span<const Proposed> Drafter::propose(int64_t limit) {
             model.extend(rows_);
             text_.accept_rows();
         }
-        const auto node = static_cast<uint32_t>(i);
-        uniforms_.assign(static_cast<size_t>(rows),
-                         uniform(seed_, {.sample = sample_, .round = round, .level = level_, .node = node}));
-        const int32_t token = model.logits().sample(sampling_, uniforms_, /*distributions=*/true).back();
-        proposal_.push_back(
-            {.token = token, .parent = static_cast<int32_t>(i) - 1, .distribution = held_.hold(i, rows - 1)});
-        text_.append(token);
+        draw(i, rows, round);
     }
-    return proposal_;
+    return proposal_.proposal();
+}
+
+/// Draws token i of the proposal and its siblings from the last of the current logits' rows.
+void Drafter::draw(int64_t i, int64_t rows, uint32_t round) {
+    DrawKey key = {.sample = sample_, .round = round, .level = level_, .node = static_cast<uint32_t>(i)};
+    Logits& logits = text_.level().logits();
+    uniforms_.assign(static_cast<size_t>(rows), uniform(seed_, key));
+    const int32_t token = logits.sample(sampling_, uniforms_, /*distributions=*/true).back();
+    proposal_.add(token, held_.hold(i, rows - 1));
+    text_.append(token);
+    if (siblings_ == 0) return;
+    uniforms_.clear();
+    append_sibling_uniforms(uniforms_, seed_, key, i, siblings_);
+    ends_.assign(static_cast<size_t>(rows), 0);
+    ends_.back() = static_cast<int32_t>(uniforms_.size());
+    proposal_.add_siblings(logits.sample_siblings(sampling_, uniforms_, ends_), siblings_, sampling_.greedy());
 }
 
 // The proposed tokens were already appended: rejected ones are rolled back.
 void Drafter::resolve(std::span<const int32_t> path, int32_t next) {
-    check(path.size() <= proposal_.size(), "{}: {} of {} tokens stay", name_, path.size(), proposal_.size());
-    const auto drop = static_cast<int64_t>(proposal_.size() - path.size());
+    const BranchedChain::Kept kept = proposal_.kept(path, name_);
+    const int64_t drop = proposal_.length() - kept.length;
     proposal_.clear();
-    rewind(drop, next);
+    rewind(drop, kept.sibling);
+    if (next >= 0) rewind(0, next);
 }
 
 void Drafter::rewind(int64_t n, int32_t next) {

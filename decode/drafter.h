@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "decode/branched_chain.h"
 #include "decode/decode_state.h"
 #include "decode/draft_distributions.h"
 #include "decode/proposer.h"
@@ -23,7 +24,8 @@ class Drafter final : public Proposer {
     const char* name() const override { return name_; }
     void prefill(std::span<const int32_t> prompt, const Progress& progress) override;
     void begin(uint32_t sample) override;
-    /// A chain of at most `limit` tokens.
+    void widen(int64_t siblings) override { siblings_ = siblings; }
+    /// A chain of at most `limit` tokens, and their siblings.
     std::span<const Proposed> propose(int64_t limit) override;
     void resolve(std::span<const int32_t> path, int32_t next) override;
     void rewind(int64_t n, int32_t next) override;
@@ -31,6 +33,8 @@ class Drafter final : public Proposer {
     void state(Archive& ar) override;
 
   private:
+    void draw(int64_t i, int64_t rows, uint32_t round);
+
     const char* name_;
     DecodeState text_;
     DraftDistributions held_;
@@ -39,7 +43,9 @@ class Drafter final : public Proposer {
     uint32_t level_, sample_ = 0, round_ = 0;
     std::vector<Row> rows_;
     std::vector<double> uniforms_;
-    std::vector<Proposed> proposal_;
+    std::vector<int32_t> ends_;
+    int64_t siblings_ = 0;
+    BranchedChain proposal_;
 };
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "decode/branched_chain.h"
 #include "runtime/error.h"
 #include "runtime/index.h"
 
@@ -14,6 +15,7 @@ constexpr double kProbeRemembers = 4;  // older tokens count as at most this man
 constexpr int64_t kProbed = 3;         // most tokens of a probe, if such a short proposal can pay
 constexpr int64_t kWait = 32;          // least tokens between probes
 constexpr int64_t kMostDoublings = 5;  // of the wait; each failure doubles it
+constexpr double kSiblingGain = 0.99;  // siblings must cut the time per token to this fraction: drawing them takes time
 constexpr double kProbeShare = 0.01;   // fraction of the time that probes may cost at first
 
 }  // namespace
@@ -67,6 +69,28 @@ int64_t GammaController::next(int64_t most, bool first) const {
     return first && state_.wait == 0 ? std::min(most, probe()) : 0;
 }
 
+// With siblings, a token that the chain rejects is one of theirs with probability 1 - (1 - theirs)^siblings: one more
+// token.
+int64_t GammaController::siblings(int64_t gamma, int64_t rows) const {
+    if (!drafts_.empty() || state_.off || gamma <= 0) return 0;
+    const double stays = alpha(), theirs = state_.rescued / (state_.rescued + state_.missed);
+    const double all_stay = std::pow(stays, static_cast<double>(gamma));
+    double chain = 1;  // tokens
+    for (int64_t i = 1; i <= gamma; ++i) chain += std::pow(stays, static_cast<double>(i));
+    const double draft_ms = static_cast<double>(gamma) * proposed_ms();
+    int64_t best = 0;
+    double least_ms = kSiblingGain * (draft_ms + verify_ms(1 + gamma)) / chain;
+    const int64_t most = std::min(BranchedChain::kMostSiblings, rows / gamma - 1);
+    for (int64_t n = 1; n <= most; ++n) {
+        const double rescued = (1 - all_stay) * (1 - std::pow(1 - theirs, static_cast<double>(n)));
+        const double ms = (draft_ms + verify_ms(1 + gamma * (1 + n))) / (chain + rescued);
+        if (ms >= least_ms) continue;
+        least_ms = ms;
+        best = n;
+    }
+    return best;
+}
+
 // Tokens until the next probe: so long that the extra cost of the probe is a small fraction of the time.
 int64_t GammaController::wait() const {
     const int64_t n = probe();
@@ -76,10 +100,19 @@ int64_t GammaController::wait() const {
     return std::max(kWait, static_cast<int64_t>(tokens)) << std::min(state_.failures, kMostDoublings);
 }
 
-void GammaController::observe(const Outcome& o) {
+// Of a chain, a token that a sibling replaces was rejected. A tree's depth counts whichever sibling is accepted.
+void GammaController::observe(const Outcome& outcome) {
+    Outcome o = outcome;
     State& s = state_;
-    check(o.accepted >= 0 && o.residual >= 0 && o.accepted + o.residual <= o.tokens,
-          "draft length: {} accepted and {} residual of {} tokens", o.accepted, o.residual, o.tokens);
+    check(o.accepted >= 0 && o.residual >= 0 && o.rescued >= 0 && o.accepted + o.residual + o.rescued <= o.tokens,
+          "draft length: {} accepted, {} residual and {} siblings of {} tokens", o.accepted, o.residual, o.rescued,
+          o.tokens);
+    (drafts_.empty() ? o.residual : o.accepted) += o.rescued;
+    for (int64_t i = 0; i < o.rescued + o.missed; ++i) {
+        s.rescued *= 1 - 1 / kRemembered;
+        s.missed *= 1 - 1 / kRemembered;
+        ++(i < o.rescued ? s.rescued : s.missed);
+    }
     const int64_t seen = o.accepted + o.residual;
     if (s.off && seen > 0) {
         const double fade = std::min(1.0, kProbeRemembers / (s.accepted + s.residual));

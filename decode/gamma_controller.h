@@ -15,8 +15,8 @@
 namespace trireme {
 
 /// It assumes that a proposed token is accepted with probability alpha at every depth, and estimates alpha from recent
-/// tokens. If no gamma pays, it is off: it only requests short probes now and then, more and more rarely while they
-/// fail.
+/// tokens; likewise for the siblings of a rejected token. If no gamma pays, it is off: it only requests short probes
+/// now and then, more and more rarely while they fail.
 class GammaController {
   public:
     static constexpr int64_t kAuto = 0, kMost = kMaxRows - 1;
@@ -43,17 +43,22 @@ class GammaController {
     void begin() { state_ = {}; }
     /// Serialises what it has estimated from the sequence.
     void state(Archive& ar) {
-        ar.section("draft length");
+        ar.section("draft shape");
         ar.value(state_);
     }
     /// Returns the number of tokens to request in the next round, or the tree's depth, at most `most`; 0: no proposal.
     /// `first`: whether this is the first call since observe(); probes are requested only then.
     int64_t next(int64_t most, bool first) const;
+    /// Returns how many siblings each of `gamma` tokens of a chain should have (BranchedChain), so that the verifier
+    /// has at most `rows` more rows: as many as pay. 0 for trees.
+    int64_t siblings(int64_t gamma, int64_t rows) const;
     /// Tokens that were emitted since the last observe().
     struct Outcome {
         int64_t tokens = 0;    // all emitted tokens
-        int64_t accepted = 0;  // proposed tokens that were accepted
+        int64_t accepted = 0;  // proposed tokens that were accepted, without `rescued`
         int64_t residual = 0;  // tokens sampled in place of a rejected one
+        int64_t rescued = 0;   // later siblings that were accepted in place of a rejected one
+        int64_t missed = 0;    // later siblings that were rejected
         bool asked = false;    // the first round of these had proposals
     };
     /// Updates the estimates. To be called for tokens that are final, in order.
@@ -84,6 +89,7 @@ class GammaController {
     /// The state that begin() resets. Old tokens count less; the counts begin as if three of four tokens were accepted.
     struct State {
         double accepted = 3, residual = 1;
+        double rescued = 2, missed = 2;  // later siblings
         bool off = false;
         int64_t wait = 0;      // tokens until the next probe, while off
         int64_t failures = 0;  // probes that failed, and times it was switched off

@@ -44,6 +44,10 @@ class Proposer {
     /// tree, which may have more tokens. The proposal may be empty. A chain's parents are -1, 0, 1, ... Valid until the
     /// next call.
     virtual std::span<const Proposed> propose(int64_t limit) = 0;
+    /// From now on each proposed token gets up to n siblings (BranchedChain), n <= kMostSiblings. Then the proposal has
+    /// at most limit * (1 + n) tokens, which must be below kMaxRows. A proposer without distributions, or of trees,
+    /// ignores it.
+    virtual void widen(int64_t /*n*/) {}
     /// Whether it chooses the number of tokens itself, from costs. Then a gamma controller is not asked.
     virtual bool chooses() const { return false; }
     /// Reports the outcome and appends accepted tokens to the sequence. `path`: their indices in the last proposal,

@@ -13,8 +13,10 @@ namespace {
 // of a level may take many times as long as later ones: at least kLeast are timed, unless forwards are slow.
 constexpr int kRepeats = 5, kLeast = 3;
 constexpr double kShortMs = 8, kLongMs = 40;
-constexpr double kSlowMs = 100;  // if a forward of one row takes longer, forwards are timed singly, at two points
-constexpr int64_t kSlowRows = 32;
+constexpr double kSlowMs = 100;  // if a forward of one row takes longer, forwards are timed singly, at few points
+// Over a link the time is that of the copy until the rows take longer to compute. Between 1 and 32 rows alone, that
+// bend would be missed, and rows that are free would seem to cost time.
+constexpr int64_t kSlowRows = 8, kMostSlowRows = 32;
 constexpr double kAsTheRows = 1.6;  // if twice the rows take this many times as long, the time grows with the rows
 
 class Meter {
@@ -97,8 +99,8 @@ LevelCosts measure_costs(std::string name, Level& level, MeasuredRows which, con
         costs.points.push_back({rows, ms});
         if (rows > 1 && ms > kAsTheRows * before) break;
         const bool slow = costs.points.front().ms > kSlowMs;
-        if (slow && rows > 1) break;
-        rows = slow ? kSlowRows : 2 * rows;
+        if (slow && (rows >= kMostSlowRows || ms > kAsTheRows * costs.points.front().ms)) break;
+        rows = slow && rows == 1 ? kSlowRows : 2 * rows;
     }
     check(!costs.points.empty(), "costs of {}: no room after {} tokens", costs.level, level.length());
     return costs;

@@ -14,7 +14,7 @@
 namespace trireme {
 
 double SpeculationStats::accept_rate() const {
-    return proposed > 0 ? static_cast<double>(accepted) / static_cast<double>(proposed) : 0;
+    return proposed > 0 ? static_cast<double>(accepted - rescued) / static_cast<double>(proposed) : 0;
 }
 
 double SpeculationStats::accept_len() const {
@@ -23,7 +23,7 @@ double SpeculationStats::accept_len() const {
 
 std::optional<double> SpeculationStats::alpha() const {
     if (proposed == 0 || branched) return std::nullopt;
-    return alpha_of(accepted, proposed_at);
+    return alpha_of(accepted - rescued, proposed_at);
 }
 
 double SpeculationStats::draft_ms() const {
@@ -40,6 +40,8 @@ SpeculationStats& SpeculationStats::operator+=(const SpeculationStats& more) {
     off += more.off;
     proposed += more.proposed;
     accepted += more.accepted;
+    siblings += more.siblings;
+    rescued += more.rescued;
     draft_ns += more.draft_ns;
     verify_ns += more.verify_ns;
     branched |= more.branched;
@@ -57,6 +59,8 @@ SpeculationStats SpeculationStats::operator-(const SpeculationStats& before) con
     since.off -= before.off;
     since.proposed -= before.proposed;
     since.accepted -= before.accepted;
+    since.siblings -= before.siblings;
+    since.rescued -= before.rescued;
     since.draft_ns -= before.draft_ns;
     since.verify_ns -= before.verify_ns;
     for (size_t d = 0; d < proposed_at.size(); ++d) {
@@ -79,7 +83,10 @@ Speculate::Speculate(Proposer& inner, Level& verifier, const SamplingParams& sam
     proposals_.reserve(kMaxRows);
     alone_.uniforms.reserve(kMaxRows);
     path_.reserve(kMaxRows);
-    collected_.reserve(2 * kMaxRows);
+    places_.reserve(kMaxRows);
+    accepted_.reserve(kMaxRows);
+    uniforms_.reserve(kMaxRows);
+    ends_.reserve(kMaxRows);
     origins_.reserve(2 * kMaxRows);
     digested_.reserve(4 * kMaxRows);
 }
@@ -111,6 +118,7 @@ void Speculate::begin(uint32_t sample) {
     round_ = 0;
     digest_ = 0;
     origins_.clear();
+    missed_ = 0;
     asks_first_ = true;
     asked_ = false;
     if (options_.gamma != nullptr) options_.gamma->begin();
@@ -120,10 +128,9 @@ std::span<const Proposed> Speculate::propose(int64_t limit) {
     collected_.clear();
     if (options_.held != nullptr) limit = std::min(limit, options_.held->size());
     if (text_.at_prompt()) first_token();
-    const auto collected = [&] { return static_cast<int64_t>(collected_.size()); };
-    while (collected() < std::min(limit, options_.wanted) && text_.room() >= text_.pending()) {
+    while (collected_.length() < std::min(limit, options_.wanted) && text_.room() >= text_.pending()) {
         alone_.clear();
-        draft_round(limit - collected());
+        draft_round(limit - collected_.length());
         append_rows(alone_);
         Level& verifier = text_.level();
         verifier.extend(alone_.rows);
@@ -132,7 +139,7 @@ std::span<const Proposed> Speculate::propose(int64_t limit) {
                                                                               options_.held != nullptr)}
                                   : RoundResult{end, {}});
     }
-    return collected_;
+    return collected_.proposal();
 }
 
 int64_t Speculate::draft(int64_t limit) {
@@ -146,7 +153,7 @@ std::span<const Proposed> Speculate::settle(const RoundResult& result) {
     } else {
         settle_round(result);
     }
-    return collected_;
+    return collected_.proposal();
 }
 
 // After a prefill the logits are available, and nothing has been proposed.
@@ -160,18 +167,24 @@ void Speculate::first_token() {
 
 // Appends to the collected tokens. The token's distribution is that of this row of the verifier's logits.
 void Speculate::collect(int32_t token, int64_t row, Origin origin) {
-    const auto i = static_cast<int32_t>(collected_.size());
-    const Distribution distribution = options_.held == nullptr ? Distribution() : options_.held->hold(i, row);
-    collected_.push_back({.token = token, .parent = i - 1, .distribution = distribution});
+    const Distribution distribution =
+        options_.held == nullptr ? Distribution() : options_.held->hold(collected_.length(), row);
+    collected_.add(token, distribution);
     origins_.push_back(origin);
 }
 
+/// At most `most` tokens deep, and as many tokens with siblings as the level can stage.
 std::span<const Proposed> Speculate::ask(int64_t most) {
     asked_for_ = 0;
     if (most <= 0) return {};
-    int64_t gamma = most;
+    int64_t gamma = std::min(most, options_.longest);
     const bool chosen = options_.gamma != nullptr && !inner_.chooses();
-    if (chosen) gamma = options_.gamma->next(most, asks_first_);
+    if (chosen) gamma = options_.gamma->next(gamma, asks_first_);
+    if (options_.siblings != 0 && gamma > 0) {
+        const int64_t rows = text_.room() - text_.pending();
+        const bool automatic = options_.siblings == kSiblingsAuto;
+        inner_.widen(automatic ? options_.gamma->siblings(gamma, rows) : std::min(options_.siblings, rows / gamma - 1));
+    }
     const std::span<const Proposed> proposed = gamma > 0 ? inner_.propose(gamma) : std::span<const Proposed>();
     if (inner_.chooses()) gamma = std::ssize(proposed);
     if (options_.gamma != nullptr) {
@@ -223,6 +236,44 @@ void Speculate::append_rows(RoundRows& all) {
     (proposed_.empty() ? all.draws : all.accepts) = true;
 }
 
+/// Siblings of the round's tokens, places_.size() * (widened_ + 1) draws; -1 where nothing is left. `end`: the number
+/// of the logits' rows.
+std::span<const int32_t> Speculate::draw_siblings(int64_t end) {
+    uniforms_.clear();
+    ends_.clear();
+    for (const int64_t place : places_) {
+        ends_.resize(index(place), static_cast<int32_t>(uniforms_.size()));
+        append_sibling_uniforms(uniforms_, seed_, key_, std::ssize(ends_), widened_);
+    }
+    ends_.resize(index(end), static_cast<int32_t>(uniforms_.size()));
+    return text_.level().logits().sample_siblings(sampling_, uniforms_, ends_);
+}
+
+/// Collects the accepted tokens and the one after them. `first`: the row of the logits of the first pending token.
+void Speculate::collect_round(const Logits::Accepted& answer, int64_t first, int64_t end) {
+    const auto pending = static_cast<int32_t>(text_.pending());
+    path_.clear();
+    places_.assign(1, first + pending - 1);  // the row whose logits give the next token
+    for (const int32_t i : answer.accepted) {
+        path_.push_back(pending + i);
+        places_.push_back(first + path_.back());
+    }
+    const std::span<const int32_t> siblings = widened_ > 0 ? draw_siblings(end) : std::span<const int32_t>();
+    const int32_t last = answer.accepted.empty() ? -1 : answer.accepted.back();
+    const bool refused = std::ranges::any_of(proposed_, [&](const Proposed& p) { return p.parent == last; });
+    for (size_t n = 0; n < places_.size(); ++n) {
+        const bool next = n == answer.accepted.size();
+        const int32_t i = next ? -1 : answer.accepted[n];
+        const Origin origin = !next     ? is_later_sibling(proposed_, i) ? Origin::kSibling : Origin::kAccepted
+                              : refused ? Origin::kResidual
+                                        : Origin::kOther;
+        collect(next ? answer.next : proposed_[index(i)].token, places_[n], origin);
+        if (widened_ == 0) continue;
+        const size_t draws = static_cast<size_t>(widened_) + 1;
+        collected_.add_siblings(siblings.subspan(n * draws, draws), widened_, sampling_.greedy());
+    }
+}
+
 void Speculate::settle_round(const RoundResult& result) {
     Level& verifier = text_.level();
     const auto pending = static_cast<int32_t>(text_.pending());
@@ -240,16 +291,10 @@ void Speculate::settle_round(const RoundResult& result) {
     stats_.draft_ns += draft_ns;
     stats_.verify_ns += verify_ns;
 
-    path_.clear();
-    int64_t place = pending - 1;  // the row whose logits give the next token
-    for (const int32_t i : answer.accepted) {
-        collect(proposed[index(i)].token, first + place, Origin::kAccepted);
-        place = pending + i;
-        path_.push_back(static_cast<int32_t>(place));
-    }
-    const int32_t last = answer.accepted.empty() ? -1 : answer.accepted.back();
-    const bool refused = std::ranges::any_of(proposed, [&](const Proposed& p) { return p.parent == last; });
-    collect(answer.next, first + place, refused ? Origin::kResidual : Origin::kOther);
+    // Later calls of the logits replace the answer.
+    accepted_.assign(answer.accepted.begin(), answer.accepted.end());
+    answer.accepted = accepted_;
+    collect_round(answer, first, result.end);
     count(proposed, answer.accepted);
     digest(proposed, answer);
     text_.accept_rows(path_);
@@ -271,14 +316,18 @@ void Speculate::settle_round(const RoundResult& result) {
 // outermost level keeps all its tokens, unless the sequence ended among them. Then its last token becomes pending
 // again, so that a run with other stop rules can resume.
 void Speculate::resolve(std::span<const int32_t> path, int32_t next) {
-    check(path.size() <= collected_.size(), "{}: {} of {} tokens stay", name(), path.size(), collected_.size());
-    auto drop = static_cast<int64_t>(collected_.size() - path.size());
+    const BranchedChain::Kept kept = collected_.kept(path, name());
+    int64_t drop = collected_.length() - kept.length;
     const bool outermost = options_.level == 0;
     if (outermost && drop > 0 && !path.empty() && next < 0) {
         ++drop;
-        next = collected_[path.size() - 1].token;
+        next = collected_.proposal()[index(path.back())].token;
     }
     collected_.clear();
+    if (kept.sibling >= 0) {
+        rewind(drop, kept.sibling);
+        drop = 0;
+    }
     rewind(drop, next);
     if (outermost) commit();
 }
@@ -290,9 +339,12 @@ void Speculate::commit() {
         options_.gamma->observe({.tokens = static_cast<int64_t>(origins_.size()),
                                  .accepted = of(Origin::kAccepted),
                                  .residual = of(Origin::kResidual),
+                                 .rescued = of(Origin::kSibling),
+                                 .missed = missed_,
                                  .asked = asked_});
     }
     origins_.clear();
+    missed_ = 0;
     asks_first_ = true;
     asked_ = false;
     inner_.commit();
@@ -300,13 +352,14 @@ void Speculate::commit() {
 
 void Speculate::state(Archive& ar) {
     ar.section(name_);
-    check(collected_.empty(), "{}: {} tokens are not committed", name_, collected_.size());
+    check(collected_.length() == 0, "{}: {} tokens are not committed", name_, collected_.length());
     text_.state(ar, /*tiles=*/options_.level > 0);
     for (uint32_t* n : {&sample_, &round_}) ar.value(*n);
     ar.value(digest_);
     ar.value(stats_);
     ar.values(rounds_);
     ar.values(origins_);
+    ar.value(missed_);
     for (bool* b : {&asks_first_, &asked_}) ar.value(*b);
     if (options_.gamma != nullptr) options_.gamma->state(ar);
     inner_.state(ar);
@@ -329,11 +382,23 @@ void Speculate::digest(std::span<const Proposed> proposed, const Logits::Accepte
 void Speculate::count(std::span<const Proposed> proposed, std::span<const int32_t> accepted) {
     ++stats_.rounds;
     rounds_.push_back({static_cast<uint8_t>(proposed.size()), static_cast<uint8_t>(accepted.size())});
-    stats_.proposed += static_cast<int64_t>(proposed.size());
     stats_.accepted += static_cast<int64_t>(accepted.size());
-    for (size_t i = 0; i < proposed.size(); ++i) {
-        const Proposed& p = proposed[i];
-        stats_.branched |= p.parent != static_cast<int32_t>(i) - 1;
+    const bool siblings = options_.siblings != 0;  // of a chain
+    const int32_t last = accepted.empty() ? -1 : accepted.back();
+    for (int32_t i = 0; i < std::ssize(proposed); ++i) {
+        const Proposed& p = proposed[index(i)];
+        if (siblings && is_later_sibling(proposed, i)) {
+            ++stats_.siblings;
+            // A sibling is a leaf: those of the last accepted token, or before it, were rejected.
+            const bool accepts = i == last;
+            if (accepts) ++stats_.rescued;
+            if (!accepts && (p.parent == last || (last >= 0 && i < last && p.parent == proposed[index(last)].parent))) {
+                ++missed_;
+            }
+            continue;
+        }
+        ++stats_.proposed;
+        if (!siblings) stats_.branched |= p.parent != i - 1;
         size_t depth = 0;
         for (int32_t at = p.parent; at >= 0; at = proposed[index(at)].parent) ++depth;
         ++stats_.proposed_at[depth];

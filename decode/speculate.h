@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "decode/branched_chain.h"
 #include "decode/decode_state.h"
 #include "decode/draft_distributions.h"
 #include "decode/gamma_controller.h"
@@ -23,14 +24,15 @@ namespace trireme {
 struct SpeculationStats {
     int64_t rounds = 0;                  // verified proposals, also empty ones
     int64_t asked = 0, off = 0;          // GammaController's choices: sum of gammas; rounds with gamma 0
-    int64_t proposed = 0, accepted = 0;  // tokens
+    int64_t proposed = 0, accepted = 0;  // tokens; of a chain with siblings: the chain's, and all
+    int64_t siblings = 0, rescued = 0;   // a chain's siblings that were proposed; those of them that were accepted
     // Host time for proposals; for their verification. Parallel sequences each count the forward that they share.
     uint64_t draft_ns = 0, verify_ns = 0;
     std::array<int64_t, kMaxRows> proposed_at = {};  // by depth in the proposal, from 0
     std::array<int64_t, kMaxRows> accepted_at = {};
     bool branched = false;  // some proposal was not a chain
 
-    double accept_rate() const;  // accepted / proposed
+    double accept_rate() const;  // of the proposed tokens
     double accept_len() const;   // tokens per round, the verifier's own included
     /// alpha_of() these counts; none for trees, or if nothing was proposed.
     std::optional<double> alpha() const;
@@ -41,6 +43,7 @@ struct SpeculationStats {
 };
 
 /// Outcome of one round: numbers of tokens, at most 63.
+/// Siblings count.
 struct RoundStats {
     uint8_t proposed = 0, accepted = 0;
 };
@@ -56,6 +59,7 @@ struct KeptRound {
 
 class Speculate final : public Decoder {
   public:
+    static constexpr int64_t kSiblingsAuto = -1;
     /// Settings in which an inner level differs from the outermost.
     struct Options {
         const char* verifier = "full";  // its name in reports
@@ -64,6 +68,9 @@ class Speculate final : public Decoder {
         DraftDistributions* held = nullptr;  // keeps this level's distributions for the outer verifier; null: none
         /// Gamma controller, used by this object alone; receives every outcome. Null: it drafts up to the limit.
         GammaController* gamma = nullptr;
+        int64_t longest = kMaxRows;  // most tokens of the proposer's drafts, without siblings
+        /// Siblings of each token that the proposer drafts (BranchedChain); kSiblingsAuto: as many as `gamma` says.
+        int64_t siblings = 0;
         bool keeps_rounds = false;  // records rounds for take_kept_rounds()
         int sequence = 0;           // of the verifier
     };
@@ -90,7 +97,8 @@ class Speculate final : public Decoder {
     void adopt(std::span<const int32_t> prompt) override;
     void read_on(std::span<const int32_t> text, const Progress& progress) override;
     void begin(uint32_t sample) override;
-    /// A chain of at most `limit` tokens: those that the level has verified and its own.
+    void widen(int64_t siblings) override { widened_ = siblings; }
+    /// A chain of at most `limit` tokens: those that the level has verified and its own. And their siblings.
     std::span<const Proposed> propose(int64_t limit) override;
     int64_t draft(int64_t limit) override;
     void append_rows(RoundRows& all) override;
@@ -105,8 +113,10 @@ class Speculate final : public Decoder {
     int64_t draft_round(int64_t limit);
     void settle_round(const RoundResult& result);
     uint64_t draw(Purpose purpose, size_t node) const;
-    enum class Origin : uint8_t { kAccepted, kResidual, kOther };
+    enum class Origin : uint8_t { kAccepted, kResidual, kOther, kSibling };
     void collect(int32_t token, int64_t row, Origin origin);
+    void collect_round(const Logits::Accepted& answer, int64_t first, int64_t end);
+    std::span<const int32_t> draw_siblings(int64_t end);
     std::span<const Proposed> ask(int64_t most);
     void count(std::span<const Proposed> proposed, std::span<const int32_t> accepted);
     void digest(std::span<const Proposed> proposed, const Logits::Accepted& answer);
@@ -131,10 +141,16 @@ class Speculate final : public Decoder {
     uint64_t begin_ns_ = 0, drafted_ns_ = 0;
     std::vector<Proposal> proposals_;
     std::vector<int32_t> path_;
-    std::vector<Proposed> collected_;  // a chain
-    std::vector<Origin> origins_;      // per token since the last commit()
-    bool asks_first_ = true;           // no proposal was requested since the last commit()
-    bool asked_ = false;               // the first request since then yielded tokens
+    std::vector<int64_t> places_;  // of the round's tokens: the logits' rows that give them
+    int64_t widened_ = 0;          // siblings of each collected token (widen)
+    BranchedChain collected_;
+    std::vector<int32_t> accepted_;  // copy of the verifier's answer
+    std::vector<double> uniforms_;   // of siblings
+    std::vector<int32_t> ends_;
+    std::vector<Origin> origins_;  // per token since the last commit()
+    int64_t missed_ = 0;           // siblings that were rejected since the last commit()
+    bool asks_first_ = true;       // no proposal was requested since the last commit()
+    bool asked_ = false;           // the first request since then yielded tokens
 };
 
 }  // namespace trireme

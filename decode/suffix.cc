@@ -55,7 +55,9 @@ std::span<const Proposed> Suffix::propose(int64_t limit) {
     for (const Searched& in : searched_) {
         if (in.text == nullptr) continue;
         const Match match = found(in);
-        if (match.length > longest.length && in.text->follower(match).after.length > kShortest) {
+        if (match.length <= longest.length) continue;
+        const SuffixAutomaton::Follower next = in.text->follower(match);
+        if (next.token >= 0 && next.after.length > kShortest) {
             longest = match;
             best = in.text;
         }

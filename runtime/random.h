@@ -9,7 +9,7 @@
 namespace trireme {
 
 /// What a uniform is used for. Two purposes never share a number. Drafters draw kSample, at their level.
-enum class Purpose : uint32_t { kSample = 0, kAccept = 1, kResidual = 2, kShuffle = 5 };
+enum class Purpose : uint32_t { kSample = 0, kAccept = 1, kResidual = 2, kSibling = 3, kShuffle = 5 };
 
 /// Identifies a uniform within a run. Every field counts: no two draws of a run have the same key. In a shuffle, sample
 /// and round are the lower and upper half of the index that is filled.

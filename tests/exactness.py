@@ -86,7 +86,7 @@ def small_models(args, folder):
                     "--prefill", str(PREFILL), "-n", str(TOKENS), "-r", "1", "--temp", "0", "-o", "jsonl", "--no-progress",
                     "--modes", ",".join(("none",) + CHAINS), "--gamma", gamma, "--gamma-inner", inner,
                     "--kv-on-chip", on_chip, "--kv-cache-dtype", kv_type, "--budget", draw.choice(("32", "128", "1024")), "--draft-window", draw.choice(("128", "256")),
-                    "--kv-window", draw.choice(KEPT), "--kv-gqa", draw.choice(("first", "mean", "max")), "--kv-heads-share", draw.choice(("layer", "head")), "--reselect", reselect, "--reselect-queries", draw.choice(("1", "8")), "--tree-size", draw.choice(("5", "32", "63"))]
+                    "--kv-window", draw.choice(KEPT), "--kv-gqa", draw.choice(("first", "mean", "max")), "--kv-heads-share", draw.choice(("layer", "head")), "--reselect", reselect, "--reselect-queries", draw.choice(("1", "8")), "--tree-size", draw.choice(("5", "32", "63")), "--siblings", draw.choice(("auto", "0", "2", "7"))]
         if kv_type in ("f16", "bf16"):
             command += ["--kv-wire", args.kv_wire]
         if ranks > 1:

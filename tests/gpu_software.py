@@ -157,7 +157,7 @@ SPECULATION = {
     "h2o": ["--spec", "h2o", "--kv-window", "128", "--gamma", "3"],
     "retrieval": ["--spec", "retrieval", "--budget", "128", "--gamma", "4", "--reselect", "3", "--reselect-queries", "2"],
     "tree": ["--spec", "tree", "-md", DRAFT, "--gamma", "3", "--tree-size", "9"],
-    "triforce": ["--spec", "triforce", "-md", DRAFT, "--budget", "128", "--gamma", "5", "--gamma-inner", "2"],
+    "triforce": ["--spec", "triforce", "-md", DRAFT, "--budget", "128", "--gamma", "5", "--gamma-inner", "2", "--siblings", "2"],
 }
 for name, flags in SPECULATION.items():
     check(f"--spec {name}, sampled, 3 of 6 layers on chip")(

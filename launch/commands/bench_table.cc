@@ -72,6 +72,18 @@ void add_levels(OrderedJson& row, const BenchResult& r) {
     row["spec_costs"] = OrderedJson::parse(as_json(r.costs));
 }
 
+/// The time that no copy to the device is in flight, of one round or forward of the model.
+double idle_ms(const BenchResult& r, const LinkUse& link) {
+    double took_ms = 0;
+    int64_t rounds = 0;
+    for (const BenchRun& run : r.runs) {
+        took_ms += run.decode_ms;
+        rounds += run.tokens - run.samples;
+    }
+    if (!r.levels.empty()) rounds = r.levels[0].stats.rounds;
+    return (took_ms - link.h2d_ms) / std::max(1.0, static_cast<double>(rounds) / static_cast<double>(r.parallel));
+}
+
 void add_link(OrderedJson& row, const BenchResult& r) {
     LinkUse link;
     for (const BenchRun& run : r.runs) link = link + run.link;
@@ -87,6 +99,7 @@ void add_link(OrderedJson& row, const BenchResult& r) {
     const bool timed = link.h2d_ms > 0;
     row["h2d_gbps"] = timed ? OrderedJson(link.h2d_gbps()) : OrderedJson();
     row["link_hidden_frac"] = timed ? OrderedJson(link.hidden_frac()) : OrderedJson();
+    row["link_idle_ms"] = timed ? OrderedJson(idle_ms(r, link)) : OrderedJson();
     row["allreduce_ms"] = mean(of_runs(r, [](const BenchRun& run) { return run.allreduce_ms; }));
 }
 
@@ -112,6 +125,7 @@ constexpr Column kModeColumns[] = {{"mode", "mode", -1},
                                    {"verify_ms", "verify_ms", 3},
                                    {"h2d_gbps", "h2d_gbps", 2},
                                    {"link_hidden_frac", "link_hidden_frac", 3},
+                                   {"link_idle_ms", "link_idle_ms", 3},
                                    {"exact", "exact", -1}};
 
 constexpr Column kSideBySideColumns[] = {{"mode", "mode", -1},

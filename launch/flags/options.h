@@ -130,9 +130,11 @@ struct Options {
     int64_t gamma_inner = GammaController::kAuto;  // kAuto, or tokens of drafts for inner verifiers
     /// The most tokens of a draft for this gamma.
     static int64_t most_gamma(int64_t n) { return n == GammaController::kAuto ? GammaController::kMost : n; }
-    std::vector<double> accept_rates;          // assumed by a plan, one per verifier, the full model's first
-    std::string spec_costs;                    // a report whose measured costs are used; empty: they are measured
-    int64_t tree_size = 32;                    // tokens of a tree
+    std::vector<double> accept_rates;  // assumed by a plan, one per verifier, the full model's first
+    std::string spec_costs;            // a report whose measured costs are used; empty: they are measured
+    int64_t tree_size = 32;            // tokens of a tree
+    int64_t siblings = kSiblingsAuto;  // of each drafted token of the outermost level; or kSiblingsAuto
+    static constexpr int64_t kSiblingsAuto = -1;
     static constexpr int64_t kTreeDepth = 16;  // with gamma kAuto: trees of 63 tokens are hardly deeper
     std::string suffix_corpus;                 // a file or a folder of texts; empty: none
     std::string model_draft;                   // a folder or a .gguf file; empty: none

@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 
+#include "decode/branched_chain.h"
 #include "launch/flags/chain_spec.h"
 #include "launch/flags/flag_groups.h"
 #include "runtime/error.h"
@@ -127,6 +128,17 @@ FlagGroup speculation_flags() {
                  "nodes of a drafted tree, 1 to 63; at most --gamma (auto: 16) deep",
                  [](O& o, const S& s) { o.tree_size = s.integer(1, kMaxRows - 1); },
                  [](const O& o) { return shown(o.tree_size); }},
+                {"siblings",
+                 {"--siblings"},
+                 kDecode,
+                 "COUNT|auto",
+                 "alternatives to each token that is drafted for the model, 0 to 7, which it verifies in the same "
+                 "forward; auto: with --gamma auto as many as pay, else none",
+                 [](O& o, const S& s) {
+                     o.siblings = s.text == "auto" ? Options::kSiblingsAuto
+                                                   : s.integer(0, BranchedChain::kMostSiblings, " or auto");
+                 },
+                 [](const O& o) { return o.siblings == Options::kSiblingsAuto ? "auto" : shown(o.siblings); }},
                 {"retrieval-budget",
                  {"--budget", "--retrieval-budget"},
                  kDecode | kPlan,

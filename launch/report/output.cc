@@ -1,5 +1,6 @@
 #include "launch/report/output.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
@@ -30,6 +31,14 @@ bool same_file(const fs::path& a, const fs::path& b) {
     struct stat one = {}, other = {};
     return a.filename() == b.filename() && ::stat(folder_of(a).c_str(), &one) == 0 &&
            ::stat(folder_of(b).c_str(), &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+/// Whether the file lies in this folder, or below it.
+bool lies_in(const fs::path& file, const fs::path& folder) {
+    std::error_code none;
+    if (!fs::is_directory(folder, none)) return false;
+    const fs::path inner = fs::weakly_canonical(folder_of(file), none), outer = fs::weakly_canonical(folder, none);
+    return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
 }  // namespace
@@ -66,17 +75,23 @@ void probe_output(std::string_view flag, const std::string& path, bool force) {
 
 void probe_outputs(const Options& o) {
     const std::string report = o.report_to_stdout() ? "" : o.report_json;
-    const std::array<std::pair<std::string_view, const std::string*>, 10> files = {{{"--input", &o.input},
-                                                                                    {"--data", &o.data},
-                                                                                    {"--tokens", &o.tokens},
-                                                                                    {"--output-path", &o.output_path},
-                                                                                    {"--record", &o.record},
-                                                                                    {"--report-json", &report},
-                                                                                    {"--dump-logits", &o.dump_logits},
-                                                                                    {"--trace", &o.trace},
-                                                                                    {"--kv-dump", &o.kv_dump},
-                                                                                    {"--save-kv", &o.save_kv}}};
-    constexpr size_t kNotProbed = 5;  // three are inputs; commands probe --output-path and --record themselves
+    const std::array<std::pair<std::string_view, const std::string*>, 11> files = {
+        {{"--input", &o.input},
+         {"--data", &o.data},
+         {"--suffix-corpus", &o.suffix_corpus},
+         {"--tokens", &o.tokens},
+         {"--output-path", &o.output_path},
+         {"--record", &o.record},
+         {"--report-json", &report},
+         {"--dump-logits", &o.dump_logits},
+         {"--trace", &o.trace},
+         {"--kv-dump", &o.kv_dump},
+         {"--save-kv", &o.save_kv}}};
+    constexpr size_t kNotProbed = 6;  // four are inputs; commands probe --output-path and --record themselves
+    require(o.output_path.empty() || !lies_in(o.output_path, o.suffix_corpus), Exit::kUsage,
+            "--output-path {} lies in the folder of --suffix-corpus {}: it would change what later runs search; want a "
+            "file outside it",
+            o.output_path, o.suffix_corpus);
     for (size_t i = 0; i < files.size(); ++i) {
         const auto& [flag, path] = files[i];
         for (size_t j = 0; j < i && !path->empty() && *path != "-"; ++j) {  // "-": stdin and stdout

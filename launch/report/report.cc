@@ -79,6 +79,7 @@ OrderedJson link_facts(const LinkUse& use, double took_ms, double steps) {
     if (h2d + d2h > 0 && use.h2d_ms + use.d2h_ms == 0) return facts;
     facts["h2d_gbps"] = use.h2d_gbps();
     facts["h2d_busy_frac"] = took_ms > 0 ? use.h2d_ms / took_ms : 0;
+    facts["h2d_idle_ms"] = (took_ms - use.h2d_ms) / n;
     facts["d2h_gbps"] = per_second(static_cast<double>(d2h) * 1e-9, use.d2h_ms);
     facts["d2h_busy_frac"] = took_ms > 0 ? use.d2h_ms / took_ms : 0;
     facts["link_hidden_frac"] = use.hidden_frac();
@@ -226,8 +227,10 @@ std::vector<std::string> acceptance_lines(const std::vector<ChainLevel>& levels)
         const std::string lengths = s.asked + s.off > 0 ? fmt::format("; draft length {:.1f}, none in {} of {} rounds",
                                                                       draft_len(s), s.off, s.rounds)
                                                         : "";
-        lines.push_back(fmt::format("accept  {:10.1f} %   of {} tokens proposed by {}, {:.2f} tokens a round{}",
-                                    100 * s.accept_rate(), s.proposed, level.name, s.accept_len(), lengths));
+        const std::string siblings =
+            s.siblings > 0 ? fmt::format("; {} siblings, {} of them accepted", s.siblings, s.rescued) : "";
+        lines.push_back(fmt::format("accept  {:10.1f} %   of {} tokens proposed by {}, {:.2f} tokens a round{}{}",
+                                    100 * s.accept_rate(), s.proposed, level.name, s.accept_len(), lengths, siblings));
     }
     return lines;
 }

@@ -23,6 +23,8 @@ nlohmann::ordered_json speculation_facts(const std::string& chain, const Specula
             {"rounds", s.rounds},
             {"proposed", s.proposed},
             {"accepted", s.accepted},
+            {"siblings", s.siblings},
+            {"siblings_accepted", s.rescued},
             {"accept_rate", s.accept_rate()},
             {"accept_len", s.accept_len()},
             {"alpha", s.alpha() ? OrderedJson(*s.alpha()) : OrderedJson()},

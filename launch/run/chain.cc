@@ -9,6 +9,14 @@
 #include "runtime/log.h"
 
 namespace trireme {
+namespace {
+
+/// Whether the tokens that are drafted for the full model have distributions, and may have siblings.
+bool may_widen(const Options& o) {
+    return !o.spec.parts.empty() && !o.spec.tree && row_of(o.spec.parts.back()).has_level();
+}
+
+}  // namespace
 
 void warn_of_unused(const std::vector<Options>& chains) {
     const Options fresh;
@@ -28,6 +36,7 @@ void warn_of_unused(const std::vector<Options>& chains) {
                 [](const Options& c) { return !weighed_levels(c).empty(); });
     unless_read(o.tree_size != fresh.tree_size, "--tree-size", "--spec tree",
                 [](const Options& c) { return c.spec.tree; });
+    unless_read(o.siblings != fresh.siblings, "--siblings", "a chain that ends in a model, no tree", may_widen);
     unless_read(!o.suffix_corpus.empty(), "--suffix-corpus", "a chain with suffix", has(Part::kSuffix));
     unless_read(!o.model_draft.empty(), "--model-draft", "a chain with draft", has(Part::kDraft));
     unless_read(o.draft_window != fresh.draft_window, "--draft-window", "a chain with draft or window",
@@ -85,7 +94,17 @@ Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device
     Proposer* inner = base_.get();
     for (size_t level = n; level-- > 0;) {  // of the verifier
         Speculate::Options checks = {.level = static_cast<uint32_t>(level), .keeps_rounds = !o.record.empty()};
-        if (level == 0) checks.sequence = slot;
+        if (level == 0) {
+            checks.sequence = slot;
+            // Rows of sequences side by side share forwards: their costs are not those of the table.
+            const bool chooses = !gammas_.empty() && !o.side_by_side();
+            if (may_widen(o)) {
+                checks.siblings = o.siblings != Options::kSiblingsAuto ? o.siblings
+                                  : chooses                            ? Speculate::kSiblingsAuto
+                                                                       : 0;
+            }
+        }
+        checks.longest = spec.tree ? checks.longest : Options::most_gamma(fixed_gamma(o, n - 1 - level));
         if (!gammas_.empty()) checks.gamma = &gammas_[level];
         if (level > 0) {
             const size_t part = n - level;

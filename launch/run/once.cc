@@ -4,6 +4,8 @@
 #include <set>
 #include <string_view>
 
+#include "runtime/trace.h"
+
 namespace trireme {
 namespace {
 
@@ -20,6 +22,7 @@ bool first_time(const char* what) {
 void begin_run() {
     const std::lock_guard lock(mutex);
     said.clear();
+    trace::stop();  // of an earlier run with --trace
 }
 
 }  // namespace trireme

@@ -14,6 +14,8 @@
 namespace trireme {
 namespace {
 
+constexpr const char* kCorpusIds = "corpus ids";
+
 std::string digest(std::string_view bytes) {
     return hex(XXH3_64bits(bytes.data(), bytes.size()));
 }
@@ -101,8 +103,9 @@ KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoi
         all.emplace_back("draft tensors", fingerprint(*draft));
         all.emplace_back("draft weights", proposing->draft_weights());
     }
-    if (const std::string corpus = proposing == nullptr ? "" : proposing->corpus_digest(); !corpus.empty()) {
-        all.emplace_back("corpus ids", corpus);
+    if (o.spec.has(Part::kSuffix)) {
+        const std::string corpus = proposing == nullptr ? "" : proposing->corpus_digest();
+        all.emplace_back(kCorpusIds, corpus.empty() ? "none" : corpus);
     }
     return all;
 }
@@ -132,6 +135,8 @@ KeyValues deciding_settings(Command command, const KeyValues& settings, bool see
             if (std::ranges::find(free, name) != free.end()) continue;
             const std::string shown = name == "seed" && seed_drawn ? "-1" : value;
             if (shown != flag->show(defaults)) flags_given.emplace_back(name, shown);
+        } else if (name == kCorpusIds) {
+            if (value != "none") flags_given.emplace_back(name, value);
         } else if (std::ranges::find(not_files, name) == not_files.end()) {
             (name.starts_with("draft ") ? draft_files : files) += fmt::format("{}={}\n", name, value);
         }

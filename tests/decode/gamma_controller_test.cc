@@ -224,6 +224,46 @@ TEST(GammaController, ComposesOverAChain) {
 }
 
 // A tree of 20 nodes for every depth: the best depth is chosen, or none.
+// As many siblings as rows are free, none where each costs what a token costs.
+TEST(GammaController, AddsSiblingsWhereRowsCostLittle) {
+    const auto siblings = [](const LevelCosts& verifier, int64_t gamma, int64_t rows, int64_t rescued, int64_t missed) {
+        GammaController lengths;
+        lengths.set_costs(verifier, nullptr, 1);
+        lengths.begin();
+        for (int i = 0; i < 100; ++i)
+            lengths.observe({.tokens = 10,
+                             .accepted = 8,
+                             .residual = 1 - rescued,
+                             .rescued = rescued,
+                             .missed = missed,
+                             .asked = true});
+        return lengths.siblings(gamma, rows);
+    };
+    EXPECT_EQ(siblings(flat(100), 4, 63, 1, 1), 7);
+    EXPECT_EQ(siblings(flat(100), 15, 63, 1, 1), 3);  // 15 * 4 rows
+    EXPECT_EQ(siblings(flat(100), 40, 63, 1, 1), 0);
+    EXPECT_EQ(siblings(flat(100), 15, 63, 0, 1), 0);  // none is ever accepted
+    EXPECT_EQ(siblings(line(0, 10), 15, 63, 1, 1), 0);
+    const int64_t some = siblings(line(100, 0.4), 4, 63, 1, 1);
+    EXPECT_GT(some, 0);
+    EXPECT_LT(some, 7);
+    EXPECT_EQ(siblings(flat(100), 0, 63, 1, 1), 0);
+}
+
+// A token of a chain that a sibling replaces was rejected.
+TEST(GammaController, CountsASiblingAsARejectedToken) {
+    GammaController one, other;
+    for (GammaController* lengths : {&one, &other}) {
+        lengths->set_costs(flat(10), nullptr, 1);
+        lengths->begin();
+    }
+    for (int i = 0; i < 50; ++i) {
+        one.observe({.tokens = 4, .accepted = 2, .residual = 0, .rescued = 1, .asked = true});
+        other.observe({.tokens = 4, .accepted = 2, .residual = 1, .asked = true});
+    }
+    EXPECT_DOUBLE_EQ(one.alpha(), other.alpha());
+}
+
 TEST(GammaController, WeighsTreesByWhatTheyTake) {
     std::vector<GammaController::Draft> trees;
     for (int64_t depth = 1; depth <= 8; ++depth) trees.push_back({.ms = 10 * static_cast<double>(depth), .rows = 21});

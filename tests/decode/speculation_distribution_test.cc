@@ -220,6 +220,40 @@ TEST_F(SpeculationDistribution, AChainOfThreeLeavesIt) {
     }
 }
 
+// Tokens with siblings: of a draft, and of a level that verifies a draft.
+TEST_F(SpeculationDistribution, SiblingsLeaveIt) {
+    for (const int64_t siblings : {1, 3}) {
+        Drafter drafter("draft", draft.device(), *draft, sampling, 8, 1, 3);
+        Speculate speculate(drafter, *target, sampling, 8, {.longest = 3, .siblings = siblings});
+        EXPECT_GT(likelihood(speculate), kUnlikely) << siblings;
+        EXPECT_GT(speculate.stats().rescued, 0);
+        EXPECT_GT(speculate.stats().siblings, 2 * speculate.stats().rescued);
+    }
+}
+
+TEST_F(SpeculationDistribution, SiblingsInAChainOfThreeLeaveIt) {
+    Engine between(few_tokens_model(64), exact, comm);
+    Drafter drafter("draft", draft.device(), *draft, sampling, 9, 2, 2);
+    DraftDistributions held(between.device(), *between, 8);
+    Speculate retrieval(drafter, *between, sampling, 9,
+                        {.verifier = "retrieval", .level = 1, .wanted = 3, .held = &held});
+    Speculate speculate(retrieval, *target, sampling, 9, {.longest = 3, .siblings = 2});
+    EXPECT_GT(likelihood(speculate), kUnlikely);
+    EXPECT_GT(retrieval.stats().accepted, 0);
+    EXPECT_GT(speculate.stats().rescued, 0);
+    EXPECT_LT(speculate.stats().accepted, speculate.stats().proposed);
+}
+
+TEST_F(SpeculationDistribution, SiblingsThatAdaptLeaveIt) {
+    Drafter drafter("draft", draft.device(), *draft, sampling, 10, 1, 3);
+    GammaController lengths;
+    lengths.set_costs({"full", {{1, 10}}}, nullptr, 2);
+    Speculate speculate(drafter, *target, sampling, 10,
+                        {.gamma = &lengths, .longest = 3, .siblings = Speculate::kSiblingsAuto});
+    EXPECT_GT(likelihood(speculate), kUnlikely);
+    EXPECT_GT(speculate.stats().rescued, 0);
+}
+
 // With these costs a single rejected token turns speculation off.
 TEST_F(SpeculationDistribution, LengthsThatAdaptLeaveIt) {
     Drafter drafter("draft", draft.device(), *draft, sampling, 6, 1, 3);

@@ -247,6 +247,17 @@ TEST(SuffixProposer, SearchesTheCorpusButNeverAcrossItsTexts) {
     EXPECT_THAT(tokens_of(other.propose(63)), testing::IsEmpty());
 }
 
+// The end of a corpus text proposes nothing; a shorter part elsewhere does.
+TEST(SuffixProposer, LooksElsewhereWhereATextOfTheCorpusEnds) {
+    auto corpus = std::make_shared<SuffixAutomaton>();
+    for (const int32_t token : {30, 31, 32, 33, -1, 30, 31, 32, 33, -1}) corpus->append(token);
+    Suffix suffix(63, corpus);
+    suffix.prefill(Ids{1, 31, 32, 33, 99, 98, 97}, {});
+    suffix.begin(0);
+    say(suffix, {30, 31, 32, 33});
+    EXPECT_EQ(tokens_of(suffix.propose(1)), (Ids{99}));
+}
+
 /// An archive in memory, of values only.
 class Bytes final : public Archive {
   public:

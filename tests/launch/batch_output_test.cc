@@ -196,6 +196,7 @@ std::vector<Resumed> resumed_runs(const TempFolder& folder) {
             {"gamma-inner", {"--gamma-inner", "2"}, {"--spec", "triforce", "-md", draft, "--gamma", "3"}},
             {"spec-costs", {}, {}, false},
             {"tree-size", {"--tree-size", "9"}, {"--spec", "tree", "-md", draft, "--gamma", "3"}},
+            {"siblings", {"--siblings", "2"}, spec},
             {"retrieval-budget", {"--budget", "32"}, spec},
             {"retrieval-chunk", {"--chunk-size", "4"}, spec},
             {"reselect", {"--reselect", "3"}, spec},
@@ -270,6 +271,15 @@ TEST(BatchOutput, NamesTheFlagThatDiffers) {
     line.erase("settings");
     write_file(files.output(), line.dump() + "\n");
     EXPECT_THAT(refusal(files), MatchesRegex("65/out.jsonl:1: .* which settings .*--force"));
+}
+
+TEST(BatchOutput, KnowsAnotherCorpus) {
+    const std::vector<Json> all = requests(2);
+    const BatchFiles files(all);
+    const Words suffix = {"--spec", "suffix", "--gamma", "3"};
+    ASSERT_EQ(
+        trireme(files.command(suffix + Words{"--limit", "1", "--suffix-corpus", data("texts/kjv_12k.txt")})).status, 0);
+    EXPECT_THAT(refusal(files, suffix), AllOf(StartsWith("65/out.jsonl:1: "), HasSubstr("corpus ids ")));
 }
 
 // The tokenizer's path may change, its content may not. --dtype is compared as requested; the type that `auto` chose is

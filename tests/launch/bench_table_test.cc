@@ -89,6 +89,8 @@ TEST(BenchRows, HaveMeansMediansAndTheSpeedUp) {
     EXPECT_EQ(draft["h2d_bytes"], 2000000);
     EXPECT_EQ(draft["h2d_gbps"], 2);
     EXPECT_EQ(draft["link_hidden_frac"], 0.75);
+    EXPECT_DOUBLE_EQ(draft["link_idle_ms"].get<double>(), (190.0 - 3) / 4);           // by round
+    EXPECT_DOUBLE_EQ(rows[1]["link_idle_ms"].get<double>(), (400.0 - 3) / (3 * 10));  // by forward
     EXPECT_EQ(draft["exact"], true);
     EXPECT_EQ(draft["kv_on_chip"], "2/6");
 }

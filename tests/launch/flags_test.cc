@@ -96,6 +96,7 @@ const std::map<std::string, std::string> kExamples = {
     {"grace", "25"},
     {"accept-rate", "0.95,0.5"},
     {"tree-size", "48"},
+    {"siblings", "3"},
     {"retrieval-budget", "4096"},
     {"retrieval-chunk", "32"},
     {"modes", "none@12,draft"},

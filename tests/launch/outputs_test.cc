@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/launch/program.h"
 
@@ -41,6 +42,22 @@ TEST(Outputs, TwoFlagsMayNotNameOneFile) {
     }
     EXPECT_THAT(folder.names(), SizeIs(2));
     EXPECT_TRUE(std::filesystem::is_empty(folder / "real"));
+}
+
+// A trace has the spans of its own run alone, also if the process has made others.
+TEST(Outputs, ATraceBeginsWithItsRun) {
+    const TempFolder folder;
+    size_t spans = 0;
+    for (const char* name : {"one", "two"}) {
+        ASSERT_EQ(trireme(generate({"-p", "x", "--trace", folder / name})).status, 0);
+        const auto events = nlohmann::json::parse(read_file(folder / name)).at("traceEvents");
+        EXPECT_GT(events.size(), 0u);
+        if (spans > 0) {
+            EXPECT_LT(events.size(), spans + spans / 2);
+        }
+        spans = events.size();
+        for (const auto& event : events) EXPECT_LT(event.value("ts", 0.), 600e6) << event;  // us: ten minutes
+    }
 }
 
 // The prompt comes from a pipe. Its writer waits for the reader, so the run has already checked that the name is free.

@@ -82,7 +82,8 @@ class KeptState {
 }  // namespace
 
 ProcessResult trireme(const Words& words, const ProcessOptions& options) {
-    if (!options.environment.empty() || options.signal_at_output != 0) return trireme_process(words, options);
+    if (!options.environment.empty() || options.signal_at_output != 0 || !options.signal_at_error.empty())
+        return trireme_process(words, options);
     Words environment;
     for (char** e = environ; *e != nullptr; ++e) {
         if (!std::string(*e).starts_with("TRIREME_")) environment.emplace_back(*e);

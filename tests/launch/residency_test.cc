@@ -153,7 +153,8 @@ TEST(Residency, TheReportSaysWhatTravelled) {
     EXPECT_NEAR(residency["decode"]["h2d_bytes_per_step"].get<double>(),
                 static_cast<double>(came) / static_cast<double>(steps), 1);
     EXPECT_EQ(residency["prefill"]["hidden_h2d_bytes"], 0);  // hidden states are on the device
-    for (const char* name : {"h2d_gbps", "h2d_busy_frac", "link_hidden_frac", "stall_ms", "compute_ms"}) {
+    for (const char* name :
+         {"h2d_gbps", "h2d_busy_frac", "h2d_idle_ms", "link_hidden_frac", "stall_ms", "compute_ms"}) {
         EXPECT_TRUE(residency["decode"][name].is_number()) << name;
     }
     for (const char* part : {"prefill", "decode"}) {

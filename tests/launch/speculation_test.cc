@@ -58,6 +58,8 @@ TEST(SpeculationCommand, GivesTheTokensOfPlainDecoding) {
           {"--spec", "tree", "--budget", "64"},
           {"--spec", "tree", "--tree-size", "63", "--gamma", "9", "--budget", "16"},
           {"--spec", "triforce", "-md", draft(), "--budget", "32", "--reselect", "3"},
+          {"--spec", "triforce", "-md", draft(), "--budget", "32", "--gamma", "15", "--siblings", "3"},
+          {"--spec", "retrieval", "--budget", "16", "--gamma", "7", "--siblings", "7"},
           {"--spec", "ngram+window+retrieval+full", "--budget", "64", "--gamma", "20"}}) {
         for (const Words& where : {Words{}, {"--kv-on-chip", "2"}}) {
             Words words = chain;
@@ -87,6 +89,23 @@ TEST(SpeculationCommand, ProposesWhatTheCorpusHas) {
     const int with = rounds({"--suffix-corpus", folder / "out.jsonl"});
     EXPECT_LE(with, 8);  // 1, 2, then drafts of 6, 20, 62 tokens
     EXPECT_LT(2 * with, rounds({}));
+
+    // A run that continues without it, or with another one, says that its drafts differ.
+    const Words first =
+        generate({"--spec", "suffix", "--gamma", "9", "-n", "20", "--suffix-corpus", folder / "out.jsonl"});
+    ASSERT_EQ(trireme(first + Words{"--save-kv", folder / "kept"}).status, 0);
+    for (const Words& other : {Words{}, {"--suffix-corpus", data("texts/kjv_12k.txt")}}) {
+        const ProcessResult r =
+            trireme(generate({"--spec", "suffix", "--gamma", "9", "-n", "20", "--load-kv", folder / "kept"}) + other);
+        EXPECT_EQ(r.status, 0) << r.err;
+        EXPECT_THAT(r.err, ContainsRegex("another run: corpus ids=.* .this run: ")) << r.err;
+    }
+    // What searches a folder does not write into it.
+    const ProcessResult inside =
+        trireme(batch + Words{"--input", folder / "in.jsonl", "--output-path", folder / "more.jsonl", "--spec",
+                              "suffix", "--suffix-corpus", folder.path()});
+    EXPECT_EQ(inside.status, 64) << inside.err;
+    EXPECT_THAT(error_lines(inside), ElementsAre(HasSubstr("lies in the folder of --suffix-corpus")));
 
     for (const auto& [path, status] : {std::pair<std::string, int>{folder / "none.txt", 66}, {"-", 78}}) {
         const ProcessResult r = trireme(generate({"--spec", "suffix", "--suffix-corpus", path}));
@@ -358,6 +377,8 @@ TEST(SpeculationCommand, RefusesADraftThatIsNone) {
                 testing::AllOf(HasSubstr("--model-draft " + kNoEffect), HasSubstr("--gamma " + kNoEffect),
                                ContainsRegex("--tree-size " + kNoEffect + "[^\n]*--spec tree")));
     refused({"--spec", "tree", "--tree-size", "64"}, 78, "--tree-size '64'");
+    refused({"--spec", "draft", "-md", draft(), "--siblings", "8"}, 78, "--siblings '8'");
+    EXPECT_THAT(trireme(generate({"--spec", "tree", "--siblings", "2"})).err, HasSubstr("--siblings " + kNoEffect));
     refused({"--spec", "medusa"}, 78, "--spec 'medusa'");
     refused({"--spec", "draft+retrieval"}, 78, "--spec 'draft[+]retrieval'");
     refused({"--spec", "triforce"}, 64, "--spec draft[+]retrieval[+]full: .*-md PATH");
