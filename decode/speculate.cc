@@ -302,7 +302,7 @@ void Speculate::settle_round(const RoundResult& result) {
     if (options_.keeps_rounds) {
         kept_.push_back({.sample = sample_,
                          .asked = asked_for_,
-                         .proposed = static_cast<int64_t>(proposed.size()),
+                         .proposed = rounds_.back().proposed,
                          .accepted = static_cast<int64_t>(answer.accepted.size()),
                          .length = text_.length(),
                          .begin_ns = begin_ns_,
@@ -324,6 +324,7 @@ void Speculate::resolve(std::span<const int32_t> path, int32_t next) {
         next = collected_.proposal()[index(path.back())].token;
     }
     collected_.clear();
+    if (outermost && drop > 0) missed_ = 0;  // discarded tokens do not count
     if (kept.sibling >= 0) {
         rewind(drop, kept.sibling);
         drop = 0;
@@ -352,6 +353,7 @@ void Speculate::commit() {
 
 void Speculate::state(Archive& ar) {
     ar.section(name_);
+    ar.section("rounds and siblings");
     check(collected_.length() == 0, "{}: {} tokens are not committed", name_, collected_.length());
     text_.state(ar, /*tiles=*/options_.level > 0);
     for (uint32_t* n : {&sample_, &round_}) ar.value(*n);
@@ -381,7 +383,7 @@ void Speculate::digest(std::span<const Proposed> proposed, const Logits::Accepte
 
 void Speculate::count(std::span<const Proposed> proposed, std::span<const int32_t> accepted) {
     ++stats_.rounds;
-    rounds_.push_back({static_cast<uint8_t>(proposed.size()), static_cast<uint8_t>(accepted.size())});
+    const int64_t before = stats_.proposed;
     stats_.accepted += static_cast<int64_t>(accepted.size());
     const bool siblings = options_.siblings != 0;  // of a chain
     const int32_t last = accepted.empty() ? -1 : accepted.back();
@@ -404,6 +406,7 @@ void Speculate::count(std::span<const Proposed> proposed, std::span<const int32_
         ++stats_.proposed_at[depth];
     }
     for (size_t depth = 0; depth < accepted.size(); ++depth) ++stats_.accepted_at[depth];
+    rounds_.push_back({static_cast<uint8_t>(stats_.proposed - before), static_cast<uint8_t>(accepted.size())});
 }
 
 }  // namespace trireme

@@ -43,7 +43,7 @@ struct SpeculationStats {
 };
 
 /// Outcome of one round: numbers of tokens, at most 63.
-/// Siblings count.
+/// As SpeculationStats counts them.
 struct RoundStats {
     uint8_t proposed = 0, accepted = 0;
 };

@@ -133,7 +133,7 @@ FlagGroup speculation_flags() {
                  kDecode,
                  "COUNT|auto",
                  "alternatives to each token that is drafted for the model, 0 to 7, which it verifies in the same "
-                 "forward; auto: with --gamma auto as many as pay, else none",
+                 "forward, if 63 rows suffice; auto: with --gamma auto as many as pay, else none",
                  [](O& o, const S& s) {
                      o.siblings = s.text == "auto" ? Options::kSiblingsAuto
                                                    : s.integer(0, BranchedChain::kMostSiblings, " or auto");

@@ -87,7 +87,8 @@ void probe_outputs(const Options& o) {
          {"--trace", &o.trace},
          {"--kv-dump", &o.kv_dump},
          {"--save-kv", &o.save_kv}}};
-    constexpr size_t kNotProbed = 6;  // four are inputs; commands probe --output-path and --record themselves
+    // Commands probe --output-path and --record themselves.
+    constexpr size_t kInputs = 4, kNotProbed = kInputs + 2;
     require(o.output_path.empty() || !lies_in(o.output_path, o.suffix_corpus), Exit::kUsage,
             "--output-path {} lies in the folder of --suffix-corpus {}: it would change what later runs search; want a "
             "file outside it",
@@ -95,6 +96,7 @@ void probe_outputs(const Options& o) {
     for (size_t i = 0; i < files.size(); ++i) {
         const auto& [flag, path] = files[i];
         for (size_t j = 0; j < i && !path->empty() && *path != "-"; ++j) {  // "-": stdin and stdout
+            if (i < kInputs) continue;                                      // two inputs may be one file
             require(files[j].second->empty() || !same_file(*files[j].second, *path), Exit::kUsage,
                     "{} and {} name the same file {}", files[j].first, flag, *path);
         }

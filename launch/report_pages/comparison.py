@@ -68,7 +68,9 @@ def totals(modes):
     if not levels:
         single = modes[0].side_by_side == 1 and modes[0].run.command != "batch"
         return "", "1.00" if single else ""
-    rounds, drafted, accepted = (sum(whole(level.get(k)) for level in levels) for k in ("rounds", "proposed", "accepted"))
+    rounds, drafted, accepted, siblings = (sum(whole(level.get(k)) for level in levels)
+                                           for k in ("rounds", "proposed", "accepted", "siblings_accepted"))  # fmt: skip
+    accepted -= siblings
     tokens = sum(whole(level.get("rounds")) * number(level.get("accept_len"), 0) for level in levels)
     return shown(accepted / drafted, 3) if drafted else "", shown(tokens / rounds) if rounds else ""
 

@@ -97,7 +97,7 @@ Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device
         if (level == 0) {
             checks.sequence = slot;
             // Rows of sequences side by side share forwards: their costs are not those of the table.
-            const bool chooses = !gammas_.empty() && !o.side_by_side();
+            const bool chooses = o.gamma == GammaController::kAuto && !o.side_by_side();
             if (may_widen(o)) {
                 checks.siblings = o.siblings != Options::kSiblingsAuto ? o.siblings
                                   : chooses                            ? Speculate::kSiblingsAuto

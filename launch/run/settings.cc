@@ -103,8 +103,8 @@ KeyValues settings(Command command, const Options& o, const Checkpoint& checkpoi
         all.emplace_back("draft tensors", fingerprint(*draft));
         all.emplace_back("draft weights", proposing->draft_weights());
     }
-    if (o.spec.has(Part::kSuffix)) {
-        const std::string corpus = proposing == nullptr ? "" : proposing->corpus_digest();
+    const std::string corpus = proposing == nullptr ? "" : proposing->corpus_digest();
+    if (!corpus.empty() || o.spec.has(Part::kSuffix)) {  // the chains of a bench are not o.spec
         all.emplace_back(kCorpusIds, corpus.empty() ? "none" : corpus);
     }
     return all;

@@ -43,6 +43,18 @@ TEST(BranchedChain, PutsSiblingsAfterTheirToken) {
     EXPECT_THAT(rows_of(chain), ElementsAre(Row{7, -1}));
 }
 
+// At temperature 0 siblings are point masses: the chosen token's distribution has no weight for them.
+TEST(BranchedChain, GivesGreedySiblingsNoDistribution) {
+    const RowDistribution held = {};
+    const float logits[2] = {};
+    BranchedChain chain;
+    chain.add(10, {.distribution = &held, .row = {logits, 2, 2}});
+    chain.add_siblings(std::vector<int32_t>{10, 11}, 1, true);
+    ASSERT_EQ(chain.proposal().size(), 2u);
+    EXPECT_NE(chain.proposal()[0].distribution.row.data, nullptr);
+    EXPECT_EQ(chain.proposal()[1].distribution.row.data, nullptr);
+}
+
 TEST(BranchedChain, RefusesWhatIsNoPath) {
     BranchedChain chain;
     chain.add(10, {});

@@ -223,7 +223,6 @@ TEST(GammaController, ComposesOverAChain) {
     EXPECT_GT(lengths[0].next(GammaController::kMost, true), 0);
 }
 
-// A tree of 20 nodes for every depth: the best depth is chosen, or none.
 // As many siblings as rows are free, none where each costs what a token costs.
 TEST(GammaController, AddsSiblingsWhereRowsCostLittle) {
     const auto siblings = [](const LevelCosts& verifier, int64_t gamma, int64_t rows, int64_t rescued, int64_t missed) {
@@ -264,6 +263,7 @@ TEST(GammaController, CountsASiblingAsARejectedToken) {
     EXPECT_DOUBLE_EQ(one.alpha(), other.alpha());
 }
 
+// A tree of 20 nodes for every depth: the best depth is chosen, or none.
 TEST(GammaController, WeighsTreesByWhatTheyTake) {
     std::vector<GammaController::Draft> trees;
     for (int64_t depth = 1; depth <= 8; ++depth) trees.push_back({.ms = 10 * static_cast<double>(depth), .rows = 21});

@@ -49,7 +49,7 @@ TEST(Rounds, AllocateNothing) {
             DraftDistributions held(engine.device(), levels.middle, 8);
             Speculate middle(draft, levels.middle, sampling, 1,
                              {.verifier = "retrieval", .level = 1, .wanted = 8, .held = &held});
-            Speculate triforce(middle, levels.target, sampling, 1);
+            Speculate triforce(middle, levels.target, sampling, 1, {.longest = 6, .siblings = 3});
             EXPECT_EQ(allocations_of(triforce, prompt), 0) << on_chip;
         }
         TreeDrafter tree("tree", engine.device(), levels.middle, sampling, 1, {.size = 20, .depth = 5});
