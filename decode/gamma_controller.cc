@@ -69,14 +69,13 @@ int64_t GammaController::next(int64_t most, bool first) const {
     return first && state_.wait == 0 ? std::min(most, probe()) : 0;
 }
 
-// With siblings, a token that the chain rejects is one of theirs with probability 1 - (1 - theirs)^siblings: one more
-// token.
+// The verifier accepts a sibling with probability `theirs` after it has rejected the drafted token and the siblings
+// before it. Then the round has one token more.
 int64_t GammaController::siblings(int64_t gamma, int64_t rows) const {
     if (!drafts_.empty() || state_.off || gamma <= 0) return 0;
     const double stays = alpha(), theirs = state_.rescued / (state_.rescued + state_.missed);
-    const double all_stay = std::pow(stays, static_cast<double>(gamma));
-    double chain = 1;  // tokens
-    for (int64_t i = 1; i <= gamma; ++i) chain += std::pow(stays, static_cast<double>(i));
+    double chain = 1, all_stay = 1;  // tokens of a round without siblings; probability that no token is rejected
+    for (int64_t i = 0; i < gamma; ++i) chain += all_stay *= stays;
     const double draft_ms = static_cast<double>(gamma) * proposed_ms();
     int64_t best = 0;
     double least_ms = kSiblingGain * (draft_ms + verify_ms(1 + gamma)) / chain;

@@ -20,6 +20,7 @@ namespace trireme {
 class GammaController {
   public:
     static constexpr int64_t kAuto = 0, kMost = kMaxRows - 1;
+    static constexpr int64_t kAutoSiblings = -1;  // siblings() decides
     /// Proposals must cut the time per token to at most this fraction: times have errors, and not all are measured.
     static constexpr double kGain = 0.95;
 
@@ -49,8 +50,8 @@ class GammaController {
     /// Returns the number of tokens to request in the next round, or the tree's depth, at most `most`; 0: no proposal.
     /// `first`: whether this is the first call since observe(); probes are requested only then.
     int64_t next(int64_t most, bool first) const;
-    /// Returns how many siblings each of `gamma` tokens of a chain should have (BranchedChain), so that the verifier
-    /// has at most `rows` more rows: as many as pay. 0 for trees.
+    /// Returns the number of siblings of each drafted token (BranchedChain) that minimises milliseconds per token. The
+    /// `gamma` tokens and their siblings are at most `rows`. 0 for trees, and while it is off.
     int64_t siblings(int64_t gamma, int64_t rows) const;
     /// Tokens that were emitted since the last observe().
     struct Outcome {

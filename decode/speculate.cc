@@ -173,7 +173,7 @@ void Speculate::collect(int32_t token, int64_t row, Origin origin) {
     origins_.push_back(origin);
 }
 
-/// At most `most` tokens deep, and as many tokens with siblings as the level can stage.
+/// Requests a draft of at most `most` tokens. With their siblings they fit the rows that the level can stage.
 std::span<const Proposed> Speculate::ask(int64_t most) {
     asked_for_ = 0;
     if (most <= 0) return {};
@@ -182,7 +182,7 @@ std::span<const Proposed> Speculate::ask(int64_t most) {
     if (chosen) gamma = options_.gamma->next(gamma, asks_first_);
     if (options_.siblings != 0 && gamma > 0) {
         const int64_t rows = text_.room() - text_.pending();
-        const bool automatic = options_.siblings == kSiblingsAuto;
+        const bool automatic = options_.siblings == GammaController::kAutoSiblings;
         inner_.widen(automatic ? options_.gamma->siblings(gamma, rows) : std::min(options_.siblings, rows / gamma - 1));
     }
     const std::span<const Proposed> proposed = gamma > 0 ? inner_.propose(gamma) : std::span<const Proposed>();
@@ -387,14 +387,16 @@ void Speculate::count(std::span<const Proposed> proposed, std::span<const int32_
     stats_.accepted += static_cast<int64_t>(accepted.size());
     const bool siblings = options_.siblings != 0;  // of a chain
     const int32_t last = accepted.empty() ? -1 : accepted.back();
+    // The verifier tried the children of one token until it accepted a sibling, or rejected all of them.
+    const bool rescues = siblings && last >= 0 && is_later_sibling(proposed, last);
+    const int32_t tried = rescues ? proposed[index(last)].parent : last;
     for (int32_t i = 0; i < std::ssize(proposed); ++i) {
         const Proposed& p = proposed[index(i)];
         if (siblings && is_later_sibling(proposed, i)) {
             ++stats_.siblings;
-            // A sibling is a leaf: those of the last accepted token, or before it, were rejected.
-            const bool accepts = i == last;
-            if (accepts) ++stats_.rescued;
-            if (!accepts && (p.parent == last || (last >= 0 && i < last && p.parent == proposed[index(last)].parent))) {
+            if (i == last) {
+                ++stats_.rescued;
+            } else if (p.parent == tried && (!rescues || i < last)) {
                 ++missed_;
             }
             continue;

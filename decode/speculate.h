@@ -59,7 +59,6 @@ struct KeptRound {
 
 class Speculate final : public Decoder {
   public:
-    static constexpr int64_t kSiblingsAuto = -1;
     /// Settings in which an inner level differs from the outermost.
     struct Options {
         const char* verifier = "full";  // its name in reports
@@ -69,7 +68,7 @@ class Speculate final : public Decoder {
         /// Gamma controller, used by this object alone; receives every outcome. Null: it drafts up to the limit.
         GammaController* gamma = nullptr;
         int64_t longest = kMaxRows;  // most tokens of the proposer's drafts, without siblings
-        /// Siblings of each token that the proposer drafts (BranchedChain); kSiblingsAuto: as many as `gamma` says.
+        /// Number of siblings of each drafted token (BranchedChain). GammaController::kAutoSiblings: `gamma` decides.
         int64_t siblings = 0;
         bool keeps_rounds = false;  // records rounds for take_kept_rounds()
         int sequence = 0;           // of the verifier
@@ -98,7 +97,7 @@ class Speculate final : public Decoder {
     void read_on(std::span<const int32_t> text, const Progress& progress) override;
     void begin(uint32_t sample) override;
     void widen(int64_t siblings) override { widened_ = siblings; }
-    /// A chain of at most `limit` tokens: those that the level has verified and its own. And their siblings.
+    /// A chain of at most `limit` tokens, those that the level has verified and its own, and their siblings.
     std::span<const Proposed> propose(int64_t limit) override;
     int64_t draft(int64_t limit) override;
     void append_rows(RoundRows& all) override;

@@ -77,7 +77,7 @@ BenchFacts facts_of(const Start& start, const RankGroup& rank_group, const Engin
                     {"gamma", length_text(o.gamma)},
                     {"gamma_inner", length_text(o.gamma_inner)},
                     {"tree_size", o.tree_size},
-                    {"siblings", o.siblings == Options::kSiblingsAuto ? "auto" : std::to_string(o.siblings)},
+                    {"siblings", o.siblings == GammaController::kAutoSiblings ? "auto" : std::to_string(o.siblings)},
                     {"draft_window", o.draft_window},
                     {"retrieval_budget", o.retrieval_budget == 0 ? kDefaultBudget : o.retrieval_budget},
                     {"retrieval_chunk", o.retrieval_chunk},

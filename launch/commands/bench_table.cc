@@ -72,7 +72,7 @@ void add_levels(OrderedJson& row, const BenchResult& r) {
     row["spec_costs"] = OrderedJson::parse(as_json(r.costs));
 }
 
-/// The time that no copy to the device is in flight, of one round or forward of the model.
+/// Milliseconds of a round, or of a forward of plain decoding, in which no copy to the device is in flight.
 double idle_ms(const BenchResult& r, const LinkUse& link) {
     double took_ms = 0;
     int64_t rounds = 0;

@@ -133,16 +133,15 @@ struct Options {
     std::vector<double> accept_rates;  // assumed by a plan, one per verifier, the full model's first
     std::string spec_costs;            // a report whose measured costs are used; empty: they are measured
     int64_t tree_size = 32;            // tokens of a tree
-    int64_t siblings = kSiblingsAuto;  // of each drafted token of the outermost level; or kSiblingsAuto
-    static constexpr int64_t kSiblingsAuto = -1;
-    static constexpr int64_t kTreeDepth = 16;  // with gamma kAuto: trees of 63 tokens are hardly deeper
-    std::string suffix_corpus;                 // a file or a folder of texts; empty: none
-    std::string model_draft;                   // a folder or a .gguf file; empty: none
-    int64_t draft_window = 256;                // tokens that the draft model sees
-    int64_t retrieval_budget = 0;              // tokens; 0: kDefaultBudget if a chain retrieves
-    int64_t retrieval_chunk = 8;               // tokens
-    int64_t reselect = 1;                      // rounds between selections; or RetrievalShape::kNever
-    int64_t reselect_queries = 1;              // number of queries whose mean selects
+    int64_t siblings = GammaController::kAutoSiblings;  // of each token drafted for the full model; or kAutoSiblings
+    static constexpr int64_t kTreeDepth = 16;           // with gamma kAuto: trees of 63 tokens are hardly deeper
+    std::string suffix_corpus;                          // a file or a folder of texts; empty: none
+    std::string model_draft;                            // a folder or a .gguf file; empty: none
+    int64_t draft_window = 256;                         // tokens that the draft model sees
+    int64_t retrieval_budget = 0;                       // tokens; 0: kDefaultBudget if a chain retrieves
+    int64_t retrieval_chunk = 8;                        // tokens
+    int64_t reselect = 1;                               // rounds between selections; or RetrievalShape::kNever
+    int64_t reselect_queries = 1;                       // number of queries whose mean selects
 
     static constexpr int64_t kBenchTokens = 256;                    // as TriForce: what bench generates without -n
     std::vector<Mode> modes = {{.name = "none", .chain = "none"}};  // of bench

@@ -132,13 +132,13 @@ FlagGroup speculation_flags() {
                  {"--siblings"},
                  kDecode,
                  "COUNT|auto",
-                 "alternatives to each token that is drafted for the model, 0 to 7, which it verifies in the same "
-                 "forward, if 63 rows suffice; auto: with --gamma auto as many as pay, else none",
+                 "alternatives to each drafted token, 0 to 7, verified in the same forward of the model; fewer if they "
+                 "exceed 63 rows. auto: with --gamma auto, adapts to measured costs and acceptance; else 0",
                  [](O& o, const S& s) {
-                     o.siblings = s.text == "auto" ? Options::kSiblingsAuto
+                     o.siblings = s.text == "auto" ? GammaController::kAutoSiblings
                                                    : s.integer(0, BranchedChain::kMostSiblings, " or auto");
                  },
-                 [](const O& o) { return o.siblings == Options::kSiblingsAuto ? "auto" : shown(o.siblings); }},
+                 [](const O& o) { return o.siblings == GammaController::kAutoSiblings ? "auto" : shown(o.siblings); }},
                 {"retrieval-budget",
                  {"--budget", "--retrieval-budget"},
                  kDecode | kPlan,

@@ -93,10 +93,9 @@ void probe_outputs(const Options& o) {
             "--output-path {} lies in the folder of --suffix-corpus {}: it would change what later runs search; want a "
             "file outside it",
             o.output_path, o.suffix_corpus);
-    for (size_t i = 0; i < files.size(); ++i) {
+    for (size_t i = kInputs; i < files.size(); ++i) {  // two inputs may be one file
         const auto& [flag, path] = files[i];
         for (size_t j = 0; j < i && !path->empty() && *path != "-"; ++j) {  // "-": stdin and stdout
-            if (i < kInputs) continue;                                      // two inputs may be one file
             require(files[j].second->empty() || !same_file(*files[j].second, *path), Exit::kUsage,
                     "{} and {} name the same file {}", files[j].first, flag, *path);
         }

@@ -97,12 +97,8 @@ Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device
         if (level == 0) {
             checks.sequence = slot;
             // Rows of sequences side by side share forwards: their costs are not those of the table.
-            const bool chooses = o.gamma == GammaController::kAuto && !o.side_by_side();
-            if (may_widen(o)) {
-                checks.siblings = o.siblings != Options::kSiblingsAuto ? o.siblings
-                                  : chooses                            ? Speculate::kSiblingsAuto
-                                                                       : 0;
-            }
+            const bool decides = o.gamma == GammaController::kAuto && !o.side_by_side();
+            if (may_widen(o) && (decides || o.siblings != GammaController::kAutoSiblings)) checks.siblings = o.siblings;
         }
         checks.longest = spec.tree ? checks.longest : Options::most_gamma(fixed_gamma(o, n - 1 - level));
         if (!gammas_.empty()) checks.gamma = &gammas_[level];

@@ -42,6 +42,7 @@ DataText text_of(const Json& json, const std::string& where, std::string name) {
 
 /// The texts of one line of a .jsonl file; several if it is an output of batch for several samples.
 std::vector<DataText> texts_of_line(std::string_view line, const std::string& where, const std::string& name) {
+    // A line of batch's output holds a request, which is at most 32 deep (batch_requests.cc), one level deeper.
     const Json json = parse_json(line, where, {.depth = 40, .bytes = kMostTextBytes});
     const Json::json_pointer choices("/result/choices");
     if (!json.contains("request") || !json.contains(choices)) return {text_of(json, where, name)};

@@ -223,7 +223,7 @@ TEST(GammaController, ComposesOverAChain) {
     EXPECT_GT(lengths[0].next(GammaController::kMost, true), 0);
 }
 
-// As many siblings as rows are free, none where each costs what a token costs.
+// Siblings fill rows that cost nothing. There are none where a row costs what a token costs.
 TEST(GammaController, AddsSiblingsWhereRowsCostLittle) {
     const auto siblings = [](const LevelCosts& verifier, int64_t gamma, int64_t rows, int64_t rescued, int64_t missed) {
         GammaController lengths;

@@ -249,7 +249,7 @@ TEST_F(SpeculationDistribution, SiblingsThatAdaptLeaveIt) {
     GammaController lengths;
     lengths.set_costs({"full", {{1, 10}}}, nullptr, 2);
     Speculate speculate(drafter, *target, sampling, 10,
-                        {.gamma = &lengths, .longest = 3, .siblings = Speculate::kSiblingsAuto});
+                        {.gamma = &lengths, .longest = 3, .siblings = GammaController::kAutoSiblings});
     EXPECT_GT(likelihood(speculate), kUnlikely);
     EXPECT_GT(speculate.stats().rescued, 0);
 }
