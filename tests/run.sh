@@ -20,7 +20,7 @@ done
 source tests/steps.sh
 prepare
 require build release host_tests
-run_tests release --label-exclude '^(gpu|cuda|slow)$' ${only:+--label-regex "^$only\$"}
+run_tests release --label-exclude '^(gpu|gpu_more|cuda|slow)$' ${only:+--label-regex "^$only\$"}
 if [[ ! $only ]]; then
     if logged format-check cmake --build build/release --target format-check; then count 1 0; else count 0 1; fi
 fi

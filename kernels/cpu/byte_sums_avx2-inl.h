@@ -1,6 +1,8 @@
 /// Dot products of 16-bit numbers (vpmaddwd); the sums are those of byte_sums_vnni-inl.h. Included after
 /// byte_lanes_256-inl.h.
 
+constexpr bool kTwoProducts = false;  // a number of 16 bits is one operand
+
 /// Sums of products of four codes with four activations of 16 bits.
 template <bool kTwo>
 struct Dots {

@@ -1,6 +1,8 @@
 /// Dot products of bytes (AVX-512 VNNI, AVX-VNNI). byte_sums_avx2-inl.h has the same functions for AVX2 alone. Included
 /// after the lanes, which have add_dots().
 
+constexpr bool kTwoProducts = true;  // a number of 16 bits is two bytes
+
 /// Sums of products of four codes, unsigned bytes, with four activations: of their high bytes and of their low ones.
 template <bool kTwo>
 struct Dots {

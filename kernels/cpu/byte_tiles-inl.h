@@ -75,7 +75,7 @@ inline void multiply_tile(const std::byte* tile, const ByteRow* x, int64_t k, bo
     for (int r = 0; r < R; ++r) acc[r] = zero();
     for (int64_t first = 0; first < k; first += kElements, tile += kBytes * kInterleaved) {
         const BlockScales s = block_scales<kType>(tile);
-#pragma GCC unroll 8
+#pragma GCC unroll 1  // unrolled, it is no faster, and takes six times as long to compile
         for (int cell = 0; cell < kElements / 32; ++cell) {
             const int64_t at = first / 32 + cell;
             constexpr int64_t kShare = kBytes * kInterleaved / (kElements / 32);  // bytes
@@ -143,11 +143,10 @@ void multiply_all(const ByteProduct& p, int64_t begin, int64_t end) {
 
 template <StoredType kType>
 void multiply_type(const ByteProduct& p, int64_t begin, int64_t end) {
-    if (p.two) {
-        multiply_all<kType, true>(p, begin, end);
-    } else {
-        multiply_all<kType, false>(p, begin, end);
+    if constexpr (kTwoProducts) {
+        if (p.two) return multiply_all<kType, true>(p, begin, end);
     }
+    multiply_all<kType, false>(p, begin, end);
 }
 
 void multiply_any(const ByteProduct& p, int64_t begin, int64_t end) {
