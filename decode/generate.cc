@@ -27,7 +27,7 @@ void per_token(const Level& model, int64_t samples, GenerateStats& stats) {
     const int64_t steps = stats.new_tokens - samples;
     stats.tpot_ms = steps > 0 ? stats.decode_ms / static_cast<double>(steps) : 0;
     const int64_t mean_length = stats.prompt_tokens + stats.new_tokens / std::max<int64_t>(1, 2 * samples);
-    stats.read_bytes_per_step = model.weights().bytes_per_step() + model.read_bytes(mean_length);
+    stats.read_bytes_per_step = step_bytes(model, mean_length);
 }
 
 /// Sample number for new draws after resuming at this many tokens; no other sample has it.
@@ -125,7 +125,7 @@ class Samples {
         const int64_t sample = begun_++;
         Decoder& decoder = slots_[slot];
         if (!ready_[index(slot)]) {
-            model_.fork(slot);
+            model_.cache().fork(slot);
             decoder.adopt(request_.prompt);
             ready_[index(slot)] = true;
         }

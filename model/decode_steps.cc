@@ -35,9 +35,8 @@ void DecodeSteps::enqueue(const Batch& batch, std::span<const RowGroup> groups, 
     const Steps& steps = passes > 1 ? repeated_ : once_;
     size_t begin = 0, pass_begin = 0;
     int64_t to_repeat = 0;
-    if (passes != passes_) cache_.set_read_order(forward_reads(map_, passes));
+    cache_.begin(groups, passes == passes_ ? std::vector<OwnerIndex>{} : forward_reads(map_, passes));
     passes_ = passes;
-    cache_.begin(groups);
     for (size_t i = 0; i < steps.size(); ++i) {
         const auto [step, layer] = steps[i];
         if (step == Op::kKeep) {

@@ -41,12 +41,11 @@ void Prefill::iterate(const LayerBlock& block, std::span<const Batch> batches) {
 // Writes zeros as keys and values, with which the passes begin.
 void Prefill::clear_layer(LayerIndex layer, std::span<const Batch> batches) {
     const OwnerIndex owner = map_.number(layer);
-    cache_.open_layer(owner, KvCache::Pass::kWrites);
+    cache_.begin_layer(owner, KvCache::Pass::kWrites);
     for (const Batch& b : batches) {
         const Tensor none = s_.zeros.first_rows(b.rows);
         cache_.write(*op_, owner, none, none, b.cache);
     }
-    cache_.close_layer(owner);
 }
 
 void Prefill::copy_rows(RowStore& to, RowStore& from, int64_t blocks) {

@@ -123,8 +123,11 @@ void Level::state(Archive& ar, bool tiles) {
     prefill_.state(ar);
 }
 
-size_t Level::read_bytes(int64_t tokens) const {
-    return cache_->bytes_of(tokens) / static_cast<size_t>(map_.owners()) * static_cast<size_t>(map_.layers());
+size_t step_bytes(const Level& level, int64_t tokens) {
+    const LayerMap& map = level.weights().config().layer_map;
+    const size_t kv =
+        level.cache().bytes_of(tokens) / static_cast<size_t>(map.owners()) * static_cast<size_t>(map.layers());
+    return level.weights().bytes_per_step() + kv;
 }
 
 }  // namespace trireme

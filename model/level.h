@@ -83,12 +83,7 @@ class Level {
     bool reserve(int sequence, int64_t tokens) { return cache_->reserve(*op_, sequence, tokens); }
     /// Drops all tokens from position n on.
     void truncate(int sequence, int64_t n);
-    /// Gives an empty sequence the tokens of sequence 0 (KvCache::fork). Enqueues.
-    void fork(int sequence) { cache_->fork(sequence); }
 
-    /// Bytes that a decode step of a sequence of this length reads of the KV cache on this rank: more than it has if
-    /// several layers read one owner.
-    size_t read_bytes(int64_t tokens) const;
     const KvCache& cache() const { return *cache_; }
     KvCache& cache() { return *cache_; }
     /// The full cache; null if LevelOptions::cache has made another one.
@@ -117,5 +112,9 @@ class Level {
     Prefill prefill_;
     std::vector<RowGroup> groups_;  // rows of the last decode batch, by sequence
 };
+
+/// Bytes of weights and of the KV cache that a decode step of a sequence of this length reads on this rank. Keys and
+/// values that several layers read count for each of them.
+size_t step_bytes(const Level& level, int64_t tokens);
 
 }  // namespace trireme

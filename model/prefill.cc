@@ -55,7 +55,7 @@ void Prefill::part(int sequence, std::span<const int32_t> tokens, const Progress
     } else {
         run_by_batches(sequence, tokens, progress, each);
     }
-    cache_.end_prefill();
+    cache_.end();
     stream_.synchronize();
 }
 
@@ -71,9 +71,8 @@ Batch Prefill::prompt_batch(int sequence, std::span<const int32_t> tokens, int64
 // values of all rows that it sees are stored.
 void Prefill::finish_last_row(const Batch& last, const Tensor& x) {
     for (LayerIndex l = last_row_from_; l < end(); ++l) {
-        cache_.open_layer(map_.reads(l), KvCache::Pass::kReads);
+        cache_.begin_layer(map_.reads(l), KvCache::Pass::kReads);
         layers_.layer(*op_, l, last, x, /*writes=*/false);
-        cache_.close_layer(map_.reads(l));
     }
 }
 
@@ -114,13 +113,12 @@ void Prefill::run_by_batches(int sequence, std::span<const int32_t> tokens, cons
 // A pass that only computes and stores an owner's keys and values; attention and the rest of the layer follow in
 // another pass.
 void Prefill::write_layer(LayerIndex layer, std::span<const Batch> batches) {
-    cache_.open_layer(map_.number(layer), KvCache::Pass::kWrites);
+    cache_.begin_layer(map_.number(layer), KvCache::Pass::kWrites);
     for (size_t b = 0; b < batches.size(); ++b) {
         const auto block = static_cast<int64_t>(b);
         layers_.project_keys(*op_, layer, batches[b], hidden_.open(block, RowStore::Use::kRead));
         hidden_.close(block);
     }
-    cache_.close_layer(map_.number(layer));
 }
 
 // Computes a layer for the whole prompt: for layer last_row_from_ only keys and values, for later layers nothing. The
@@ -130,13 +128,12 @@ void Prefill::run_layer(LayerIndex at, std::span<const Batch> batches) {
     if (at == last_row_from_) return write_layer(at, batches);
     const bool reads_its_own = map_.source(at) == at;
     if (map_.owns(at) && !reads_its_own) write_layer(at, batches);
-    cache_.open_layer(map_.reads(at), reads_its_own ? KvCache::Pass::kWrites : KvCache::Pass::kReads);
+    cache_.begin_layer(map_.reads(at), reads_its_own ? KvCache::Pass::kWrites : KvCache::Pass::kReads);
     for (size_t b = 0; b < batches.size(); ++b) {
         const auto block = static_cast<int64_t>(b);
         layers_.layer(*op_, at, batches[b], hidden_.open(block, RowStore::Use::kChange), reads_its_own);
         hidden_.close(block);
     }
-    cache_.close_layer(map_.reads(at));
 }
 
 // Keeps the residual streams of the whole prompt, and computes each layer for the whole prompt before the next. So a

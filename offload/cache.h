@@ -133,10 +133,20 @@ struct CacheFacts {
     bool in_order = false;        // a token's slot is its index in the sequence, so that the last slots form a window
     bool by_layers = false;       // a prefill must go layer by layer: a layer's last rows before the next layer's first
     bool sums_attention = false;  // a prefill must attend all of its rows in every layer
-    bool rotates = false;         // write() takes unrotated keys, and attention rotates them when it reads them
-    int64_t rope_text = 0;        // with rotates: the sequence length for dynamic rotary scaling
-    MemoryBytes memory = {};      // tiles on the device and in host memory, and device buffers that tiles pass through
-    Transport* transport = nullptr;  // KvCache::transport()
+    // By owner: attend() enqueues other work in every forward, so that no graph can record it. Empty: of no owner.
+    std::vector<bool> varies = {};
+    bool rotates = false;     // write() takes unrotated keys, and attention rotates them when it reads them
+    int64_t rope_text = 0;    // with rotates: the sequence length for dynamic rotary scaling
+    MemoryBytes memory = {};  // tiles on the device and in host memory, and device buffers that tiles pass through
+    Transport* transport = nullptr;    // KvCache::transport()
+    const SlotKv* retained = nullptr;  // the retained tokens on the device, for dumps; null: nothing is evicted
+};
+
+/// What a cache has of a sequence.
+struct KvExtent {
+    int64_t slots = 0;          // that its tokens occupy: fewer than the tokens if only some are retained
+    int64_t truncate_from = 0;  // the sequence can be truncated to this many tokens and to more,
+    int64_t saved = 0;          // and to this many
 };
 
 /// The KV cache as a level's attention sees it. Calls come in this order.
@@ -145,11 +155,10 @@ struct CacheFacts {
 /// Its rows stay staged, and later forwards may add to their trees. Finally keep() commits a path of them as the
 /// sequence's next tokens, or drop() discards them.
 ///
-/// A prefill: begin_prefill(); passes over layers, each open_layer(), then write() and attend() for consecutive rows,
-/// then close_layer(); end_prefill(), which commits the tokens. Unless the cache wants_all_rows(), attend() may be
-/// called for the prompt's last row alone. If several passes write a layer, the last one's keys and values are
-/// retained. If the cache does not require layers one by one (by_layers), they need not be opened and closed, and a
-/// prompt may be computed batch by batch.
+/// A prefill: begin_prefill(); passes over layers, each begin_layer(), then write() and attend() for consecutive rows;
+/// end(), which commits the tokens. Unless the cache wants_all_rows(), attend() may be called for the prompt's last row
+/// alone. If several passes write a layer, the last one's keys and values are retained. If the cache does not require
+/// layers one by one (by_layers), begin_layer() may be left out, and a prompt may be computed batch by batch.
 class KvCache {
   public:
     virtual ~KvCache() = default;
@@ -157,8 +166,14 @@ class KvCache {
     const KvShape& shape() const { return shape_; }
     /// Committed tokens of a sequence.
     int64_t length(int64_t sequence) const { return lengths_[index(sequence)]; }
-    /// Slots that these tokens occupy: fewer than length() in a cache that retains only some of them.
-    virtual int64_t cached(int64_t sequence) const = 0;
+    virtual KvExtent extent(int64_t sequence) const = 0;
+    /// Slots that the committed tokens occupy.
+    int64_t cached(int64_t sequence) const { return extent(sequence).slots; }
+    /// Whether truncate(n) is possible. In caches that prefills fill, truncate(0) always is.
+    bool can_truncate(int64_t sequence, int64_t n) const {
+        const KvExtent e = extent(sequence);
+        return n == 0 || n == e.saved || (e.truncate_from <= n && n <= length(sequence));
+    }
     const CacheFacts& facts() const { return facts_; }
     /// Number of tokens visible to attention at this sequence length.
     int64_t kept(int64_t tokens) const { return std::min(tokens, facts_.visible); }
@@ -193,9 +208,6 @@ class KvCache {
         if (!facts_.rotates) return {position, text};
         return {cached(sequence) + position - length(sequence), facts_.rope_text};
     }
-    /// Whether truncate(n) is possible. In caches that prefills fill, truncate(0) always is.
-    virtual bool can_truncate(int64_t sequence, int64_t n) const { return n <= length(sequence); }
-
     const StagedRows& staged() const { return staged_; }
     /// Stages one more row of a sequence and returns its number (StagedRows::add).
     int32_t stage(int64_t sequence, int32_t parent) { return staged_.add(sequence, parent); }
@@ -222,19 +234,30 @@ class KvCache {
     /// The copy streams of streamed tiles; null if no layer is streamed.
     Transport* transport() { return facts_.transport; }
     const Transport* transport() const { return facts_.transport; }
-    /// The retained tokens on the device, for dumps; null in a cache that does not evict.
-    virtual const SlotKv* retained() const { return nullptr; }
+    const SlotKv* retained() const { return facts_.retained; }
 
-    /// Sets the owners that the attentions of later forwards read, in order. Initially those that the cache was made
-    /// with.
-    virtual void set_read_order(std::span<const OwnerIndex> /*reads*/) {}
-    /// Begins a decode forward of these groups, whose rows have been staged.
-    virtual void begin(std::span<const RowGroup> groups) = 0;
-    /// Ends it; to be called after its last attend().
+    /// Begins a decode forward of these groups, whose rows have been staged. `reads`: the owners that the attentions of
+    /// this forward and of later ones read, in order; empty: as before.
+    virtual void begin(std::span<const RowGroup> groups, std::span<const OwnerIndex> reads = {}) = 0;
+    /// Begins a prefill that appends n tokens to a sequence. Errors: Exit::kInternal if they exceed the context.
+    virtual void begin_prefill(int64_t sequence, int64_t n) = 0;
+    /// What a prefill's pass does with an owner's keys and values. kWrites: it computes and stores them. kReads: it
+    /// only reads those of an earlier pass.
+    enum class Pass : uint8_t { kWrites, kReads };
+    /// Ends the prefill's pass before, if there is one, and begins a pass over an owner's keys and values.
+    virtual void begin_layer(OwnerIndex /*owner*/, Pass /*pass*/) {}
+    /// Ends the forward or the prefill, after its last attend() or write(). Commits a prefill's tokens, whose kernels
+    /// may still be running.
     virtual void end() = 0;
+    /// Sets whether the following passes, of a prefill or a decode forward, will be repeated. Their queries, keys and
+    /// values are then provisional, and observers are notified of completed tiles only. Initially false.
+    void set_provisional(bool will_be) { provisional_ = will_be; }
     /// Whether attend() of this owner enqueues the same work in all forwards of the same number of rows. It may then be
-    /// part of a recorded graph.
-    virtual bool recordable(OwnerIndex owner) const = 0;
+    /// part of a recorded graph. Where several sequences are observed, a forward's rows belong to other ones each time.
+    bool recordable(OwnerIndex owner) const {
+        const bool varies = !facts_.varies.empty() && facts_.varies[owner.at()];
+        return !varies && (shape_.sequences == 1 || !observed());
+    }
 
     /// Stores new rows' keys and values, f32 [rows, kv_heads * head_dim]; keys are rotated, unless rotates(). A decode
     /// forward writes to the staging buffers. A prefill writes to consecutive slots of the tiles; the last of them is
@@ -256,20 +279,6 @@ class KvCache {
     /// Gives an empty sequence the tokens of sequence 0, which has at least KvShape::common. It shares those and copies
     /// the others. Later truncations must retain the shared tokens, or go to 0.
     virtual void fork(int64_t sequence) { check(false, "kv: sequence {} cannot share another one's tokens", sequence); }
-    /// Begins a prefill that appends n tokens to a sequence. Errors: Exit::kInternal if they exceed the context.
-    virtual void begin_prefill(int64_t sequence, int64_t n) = 0;
-    /// What a prefill's pass does with an owner's keys and values. kWrites: it computes and stores them. kReads: it
-    /// only reads those of an earlier pass.
-    enum class Pass : uint8_t { kWrites, kReads };
-    /// Sets whether the following passes, of a prefill or a decode forward, will be repeated. Their queries, keys and
-    /// values are then provisional, and observers are notified of completed tiles only. Initially false.
-    virtual void set_provisional(bool will_be) { provisional_ = will_be; }
-    /// Begins a prefill's pass over an owner's keys and values; at most one is open at a time.
-    virtual void open_layer(OwnerIndex owner, Pass pass) = 0;
-    /// Ends the pass; to be called after its last attend() or write().
-    virtual void close_layer(OwnerIndex owner) = 0;
-    /// Commits the prefill's tokens. Their kernels may still be running.
-    virtual void end_prefill() = 0;
 
   protected:
     /// `facts`: 0 means the context for most_slots and most_prefill, and most_slots for positions. A derived class may

@@ -84,8 +84,15 @@ void Engine::load(const Start& start, const RankGroup& rank_group, int64_t conte
     options.residency.by_layers = proposing_ && proposing_->heavy().evicts();
     const bool scores_text = *start.call.command == Command::kScore && !o.scores_pairs();
     if (scores_text && eviction_.chunk == 0) eviction_.chunk = 1;  // one token at a time
-    residency_ =
-        choose_residency(o, config, type.format, options, device(), threads_, rank_group, eviction_, proposing_.get());
+    residency_ = choose_residency({.flags = o,
+                                   .config = config,
+                                   .weights = type.format,
+                                   .options = options,
+                                   .device = device(),
+                                   .threads = threads_,
+                                   .eviction = eviction_,
+                                   .proposing = proposing_.get()},
+                                  rank_group);
     options.residency.on_chip = residency_.plan.on_chip;
     options.residency.frames = residency_.plan.frames;
     options.residency.hidden_on_host = residency_.plan.hidden_on_host;
@@ -140,8 +147,15 @@ int64_t Engine::most_side_by_side(const Start& start, const RankGroup& rank_grou
         proposing_->unload();
         proposing_->want(chains_of(command, o), prompt_tokens);
     });
-    return most_texts(o, checkpoint_.config(), checkpoint_.weight_type.format, options, *device_.device, threads_,
-                      rank_group, at_most, eviction, proposing_.get());
+    return most_texts({.flags = o,
+                       .config = checkpoint_.config(),
+                       .weights = checkpoint_.weight_type.format,
+                       .options = options,
+                       .device = *device_.device,
+                       .threads = threads_,
+                       .eviction = eviction,
+                       .proposing = proposing_.get()},
+                      rank_group, at_most);
 }
 
 }  // namespace trireme

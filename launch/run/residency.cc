@@ -31,18 +31,17 @@ int most_threads(int mine, const RankGroup& rank_group) {
     return std::ranges::max(rank_group.comm().gather_values(mine));
 }
 
-/// The plan's input for a run with these options of the model's level; `on_chip`: as PlanInput::on_chip.
-PlanInput input_of(int64_t on_chip, const LlamaConfig& config, const WeightFormat& weights, const LevelOptions& options,
-                   const Device& device, int scratches, const RankGroup& rank_group, const EvictionShape& eviction,
-                   const SpecLevels* proposing) {
-    const int ranks = rank_group.comm().size();
-    const Shard shard = largest_shard(config, ranks);
-    PlanInput in = plan_input(config, shard, weights, options, device.backend(), scratches, on_chip);
-    plan_evicting(in, config, shard, eviction, device.backend(), scratches);
-    if (proposing == nullptr) return in;
-    in.proposing = proposing->memory(ranks, device.backend(), scratches, options.sequences);
-    in.retrieval = proposing->retrieval(ranks);
-    plan_proposing(in, config, shard, proposing->heavy(), device.backend(), scratches);
+/// The plan's input for a run with these options of the model's level; `on_chip`: as PlanInput::on_chip. `scratches`:
+/// most_threads().
+PlanInput input_of(const LevelToPlace& level, const LevelOptions& options, int64_t on_chip, int ranks, int scratches) {
+    const std::string_view backend = level.device.backend();
+    const Shard shard = largest_shard(level.config, ranks);
+    PlanInput in = plan_input(level.config, shard, level.weights, options, backend, scratches, on_chip);
+    plan_evicting(in, level.config, shard, level.eviction, backend, scratches);
+    if (level.proposing == nullptr) return in;
+    in.proposing = level.proposing->memory(ranks, backend, scratches, options.sequences);
+    in.retrieval = level.proposing->retrieval(ranks);
+    plan_proposing(in, level.config, shard, level.proposing->heavy(), backend, scratches);
     return in;
 }
 
@@ -121,48 +120,45 @@ void check_link(const Options& o) {
             o.link.us);
 }
 
-ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, const WeightFormat& weights,
-                                 const LevelOptions& options, const Device& device, int threads,
-                                 const RankGroup& rank_group, const EvictionShape& eviction,
-                                 const SpecLevels* proposing) {
+ResidencyChoice choose_residency(const LevelToPlace& level, const RankGroup& rank_group) {
+    const Options& o = level.flags;
+    const Device& device = level.device;
     ResidencyChoice choice;
     Options unlimited = o;
     unlimited.device_memory = unlimited.host_memory = 0;
     const Machine there = least_machine(own_machine(unlimited, device), rank_group);
     choice.machine = least_machine(own_machine(o, device), rank_group);
     const Machine& m = choice.machine;
-    const int scratches = most_threads(threads, rank_group);
+    const int scratches = most_threads(level.threads, rank_group), ranks = rank_group.comm().size();
     rank_group.phase([&] {
         check_link(o);
         require(o.link.gbps == 0 || device.backend() != "cuda", Exit::kConfig,
                 "--link-gbps: {} has a link of its own; only a CPU emulates one (plan takes it for any machine)",
                 device.name());
         const auto input_for = [&](int64_t context) {
-            LevelOptions with = options;
+            LevelOptions with = level.options;
             with.context = context;
             with.common = std::min(with.common, common_tokens(context, context));
-            return input_of(o.kv_on_chip, config, weights, with, device, scratches, rank_group, eviction, proposing);
+            return input_of(level, with, o.kv_on_chip, ranks, scratches);
         };
-        choice.input = input_for(options.context);
+        choice.input = input_for(level.options.context);
         choice.plan = make_plan(choice.input, m);
         choice.table = plan_lines(choice.input, choice.plan, m);
         choice.line = line_of(choice.input, choice.plan);
         if (choice.plan.fits(m)) return;
-        refuse_plan(choice.input, m, there, options.context, most_tokens(input_for, m, options.context), o);
+        const int64_t context = level.options.context;
+        refuse_plan(choice.input, m, there, context, most_tokens(input_for, m, context), o);
     });
     return choice;
 }
 
-int64_t most_texts(const Options& o, const LlamaConfig& config, const WeightFormat& weights,
-                   const LevelOptions& options, const Device& device, int threads, const RankGroup& rank_group,
-                   int64_t at_most, const EvictionShape& eviction, const SpecLevels* proposing) {
-    const Machine m = least_machine(own_machine(o, device), rank_group);
-    const int scratches = most_threads(threads, rank_group);
+int64_t most_texts(const LevelToPlace& level, const RankGroup& rank_group, int64_t at_most) {
+    const Machine m = least_machine(own_machine(level.flags, level.device), rank_group);
+    const int scratches = most_threads(level.threads, rank_group), ranks = rank_group.comm().size();
     const auto with_texts = [&](int64_t texts) {
-        LevelOptions with = options;
+        LevelOptions with = level.options;
         with.sequences = texts;
-        return input_of(layers_beside_texts(o.kv_on_chip), config, weights, with, device, scratches, rank_group,
-                        eviction, proposing);
+        return input_of(level, with, layers_beside_texts(level.flags.kv_on_chip), ranks, scratches);
     };
     return most_that_fit(with_texts, m, at_most);
 }

@@ -40,14 +40,21 @@ Machine own_machine(const Options& o, const Device& device);
 /// Refuses --link-us without --link-gbps (Exit::kConfig).
 void check_link(const Options& o);
 
-/// Chooses the plan, the same on every rank. `weights`: the weights' type; `options`: those of the model's level, of
-/// whose residency only `ring` and `span_bytes` are read. The levels of `proposing` (null: none) are on the device;
-/// with an evicting policy (`eviction`) all KV is. All ranks return, or all throw: refuse_plan()'s error if nothing
-/// fits; Exit::kConfig for more layers than there are, or for --link-gbps on a GPU. Makes control calls.
-ResidencyChoice choose_residency(const Options& o, const LlamaConfig& config, const WeightFormat& weights,
-                                 const LevelOptions& options, const Device& device, int threads,
-                                 const RankGroup& rank_group, const EvictionShape& eviction,
-                                 const SpecLevels* proposing = nullptr);
+/// The model's level and what shares memory with it.
+struct LevelToPlace {
+    const Options& flags;
+    const LlamaConfig& config;
+    const WeightFormat& weights;
+    const LevelOptions& options;  // of its residency only `ring` and `span_bytes` are read
+    const Device& device;
+    int threads;                            // of this rank
+    const EvictionShape& eviction;          // with an evicting policy all KV is on the device
+    const SpecLevels* proposing = nullptr;  // levels that are on the device, too; null: none
+};
+
+/// Chooses the plan, the same on every rank. All ranks return, or all throw: refuse_plan()'s error if nothing fits;
+/// Exit::kConfig for more layers than there are, or for --link-gbps on a GPU. Makes control calls.
+ResidencyChoice choose_residency(const LevelToPlace& level, const RankGroup& rank_group);
 
 /// The number of prompt tokens, in whole tiles, that samples of one prompt share (KvShape::common), if each sample may
 /// have `context` tokens.
@@ -60,10 +67,8 @@ constexpr int64_t layers_beside_texts(int64_t asked) {
     return asked == PlanInput::kAuto ? PlanInput::kAll : asked;
 }
 
-/// The most parallel sequences (--parallel auto), up to `at_most`, that fit in memory; 0: not even one. Arguments as
-/// for choose_residency(); ignores options.sequences. The result is the same on every rank. Makes control calls.
-int64_t most_texts(const Options& o, const LlamaConfig& config, const WeightFormat& weights,
-                   const LevelOptions& options, const Device& device, int threads, const RankGroup& rank_group,
-                   int64_t at_most, const EvictionShape& eviction, const SpecLevels* proposing = nullptr);
+/// The most parallel sequences (--parallel auto), up to `at_most`, that fit in memory; 0: not even one. Ignores
+/// options.sequences. The result is the same on every rank. Makes control calls.
+int64_t most_texts(const LevelToPlace& level, const RankGroup& rank_group, int64_t at_most);
 
 }  // namespace trireme

@@ -78,6 +78,7 @@ EvictingCache::EvictingCache(Device& device, Stream& compute, const KvShape& kv,
     check(kv.sequences == 1 && readers.owners() == kv.owner_layers,
           "evicting cache: {} sequences, want 1; {} owners of {}", kv.sequences, readers.owners(), kv.owner_layers);
     m_.take(device_, kv, s);
+    facts_.retained = &m_.kv;
     if (first == nullptr) {
         m_.take_scratch(device_, kv, s, readers);
     } else {
@@ -144,7 +145,7 @@ SlotCall EvictingCache::call_of(OwnerIndex owner) const {
     return call;
 }
 
-void EvictingCache::begin(std::span<const RowGroup> groups) {
+void EvictingCache::begin(std::span<const RowGroup> groups, std::span<const OwnerIndex>) {
     check(groups.size() == 1 && groups[0].rows == 1 && staged().size() == 1,
           "evicting cache: a step of {} rows, of which tokens leave one by one; want 1", staged().size());
 }
@@ -348,7 +349,8 @@ void EvictingCache::begin_prefill(int64_t sequence, int64_t n) {
     turns_ready_ = false;
 }
 
-void EvictingCache::end_prefill() {
+void EvictingCache::end() {
+    if (!prefill_) return;
     for (const OwnerProgress& p : progress_) {
         check(p.written && p.readers_left == 0, "evicting cache: a prefill ends, {} layers have not read an owner",
               p.readers_left);

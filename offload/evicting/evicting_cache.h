@@ -34,15 +34,14 @@ class EvictingCache final : public KvCache {
     /// The most elements per KV head that EvictingModel::exchange is given.
     static int64_t exchanged(const KvShape& kv, const EvictionShape& shape);
 
-    int64_t cached(int64_t) const override { return kept_ + extra_; }
-    /// To 0, to its own length, or to the end of the last prefill, if that was saved (EvictionShape::returns).
-    bool can_truncate(int64_t sequence, int64_t n) const override {
-        return n == 0 || n == length(sequence) || n == saved_tokens_;
+    /// A sequence can be truncated to 0, to its own length, or to the end of the last prefill, if that was saved
+    /// (EvictionShape::returns).
+    KvExtent extent(int64_t sequence) const override {
+        return {.slots = kept_ + extra_, .truncate_from = length(sequence), .saved = saved_tokens_};
     }
 
-    void begin(std::span<const RowGroup> groups) override;
-    void end() override {}
-    bool recordable(OwnerIndex) const override { return true; }
+    void begin(std::span<const RowGroup> groups, std::span<const OwnerIndex> reads) override;
+    void end() override;
     void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
                const Tensor& change = {}) override;
     void attend(Kernels& op, OwnerIndex owner, const AttentionCall& call) override;
@@ -59,11 +58,6 @@ class EvictingCache final : public KvCache {
     void state(Archive& ar) override;
 
     void begin_prefill(int64_t sequence, int64_t n) override;
-    void open_layer(OwnerIndex, Pass) override {}
-    void close_layer(OwnerIndex) override {}
-    void end_prefill() override;
-
-    const SlotKv* retained() const override { return &m_.kv; }
 
   private:
     /// A prefill's progress with the keys and values of an owner, in the passes that are not repeated.

@@ -19,21 +19,18 @@ ParallelCache::ParallelCache(Device& device, Stream& compute, const KvShape& kv,
     }
     facts_ = of(0).facts();
     for (size_t i = 1; i < views_.size(); ++i) facts_.memory += views_[i]->facts().memory;
+    facts_.retained = nullptr;
+    facts_.varies.assign(static_cast<size_t>(kv.owner_layers), true);  // rows belong to other sequences each time
     groups_.reserve(kMaxRows);
 }
 
-void ParallelCache::set_provisional(bool will_be) {
-    KvCache::set_provisional(will_be);
-    for (const auto& cache : views_) cache->set_provisional(will_be);
-}
-
-void ParallelCache::begin(std::span<const RowGroup> groups) {
+void ParallelCache::begin(std::span<const RowGroup> groups, std::span<const OwnerIndex> reads) {
     groups_.assign(groups.begin(), groups.end());
     for (const RowGroup& g : groups) {
         EvictingCache& cache = of(g.sequence);
         cache.drop();
         for (int64_t r = 0; r < g.rows; ++r) cache.stage(0, -1);
-        cache.begin(std::array{RowGroup{.sequence = 0, .first = 0, .rows = g.rows, .bound = g.bound}});
+        cache.begin(std::array{RowGroup{.sequence = 0, .first = 0, .rows = g.rows, .bound = g.bound}}, reads);
     }
 }
 
@@ -46,15 +43,22 @@ RowsView ParallelCache::rows_of(const RowGroup& g, const RowsView& rows) const {
     return own;
 }
 
+/// A sequence's cache, in the forward's current pass.
+EvictingCache& ParallelCache::in_pass(int64_t sequence) const {
+    of(sequence).set_provisional(provisional());
+    return of(sequence);
+}
+
 void ParallelCache::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
                           const Tensor& change) {
     if (prefill_ >= 0) {
         RowsView own = rows;
         own.sequences = Tensor(zeros_.data(), DType::kI32, {k.rows()});
-        return of(prefill_).write(op, owner, k, v, own, change);
+        return in_pass(prefill_).write(op, owner, k, v, own, change);
     }
     for (const RowGroup& g : groups_) {
-        of(g.sequence).write(op, owner, k.slice_rows(g.first, g.rows), v.slice_rows(g.first, g.rows), rows_of(g, rows));
+        in_pass(g.sequence)
+            .write(op, owner, k.slice_rows(g.first, g.rows), v.slice_rows(g.first, g.rows), rows_of(g, rows));
     }
 }
 
@@ -62,13 +66,13 @@ void ParallelCache::attend(Kernels& op, OwnerIndex owner, const AttentionCall& a
     AttentionCall own = a;
     if (prefill_ >= 0) {
         own.rows.sequences = Tensor(zeros_.data(), DType::kI32, {a.q.rows()});
-        return of(prefill_).attend(op, owner, own);
+        return in_pass(prefill_).attend(op, owner, own);
     }
     for (const RowGroup& g : groups_) {
         own.out = a.out.slice_rows(g.first, g.rows);
         own.q = a.q.slice_rows(g.first, g.rows);
         own.rows = rows_of(g, a.rows);
-        of(g.sequence).attend(op, owner, own);
+        in_pass(g.sequence).attend(op, owner, own);
     }
 }
 
@@ -95,8 +99,9 @@ void ParallelCache::begin_prefill(int64_t sequence, int64_t n) {
     prefill_ = sequence;
 }
 
-void ParallelCache::end_prefill() {
-    of(prefill_).end_prefill();
+void ParallelCache::end() {
+    if (prefill_ < 0) return;
+    of(prefill_).end();
     commit(prefill_, of(prefill_).length(0));
     prefill_ = -1;
 }

@@ -23,13 +23,10 @@ class ParallelCache final : public KvCache {
     /// The memory of this object, without the caches of sequences.
     static MemoryBytes memory_for();
 
-    int64_t cached(int64_t sequence) const override { return of(sequence).cached(0); }
-    bool can_truncate(int64_t sequence, int64_t n) const override { return of(sequence).can_truncate(0, n); }
+    KvExtent extent(int64_t sequence) const override { return of(sequence).extent(0); }
 
-    void set_provisional(bool will_be) override;
-    void begin(std::span<const RowGroup> groups) override;
-    void end() override {}
-    bool recordable(OwnerIndex) const override { return false; }
+    void begin(std::span<const RowGroup> groups, std::span<const OwnerIndex> reads) override;
+    void end() override;
     void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
                const Tensor& change = {}) override;
     void attend(Kernels& op, OwnerIndex owner, const AttentionCall& call) override;
@@ -40,12 +37,10 @@ class ParallelCache final : public KvCache {
     void fork(int64_t sequence) override;
 
     void begin_prefill(int64_t sequence, int64_t n) override;
-    void open_layer(OwnerIndex, Pass) override {}
-    void close_layer(OwnerIndex) override {}
-    void end_prefill() override;
 
   private:
     EvictingCache& of(int64_t sequence) const { return *views_[index(sequence)]; }
+    EvictingCache& in_pass(int64_t sequence) const;
     RowsView rows_of(const RowGroup& group, const RowsView& rows) const;
 
     std::vector<std::unique_ptr<EvictingCache>> views_;

@@ -105,6 +105,9 @@ FullCache::FullCache(Device& device, Stream& compute, const KvShape& kv, const R
     groups_.reserve(kMaxRows);
     readings_.reserve(kMaxRows + 1);
     facts_.by_layers = residency.by_layers || streaming_;
+    if (streaming_) {
+        for (const StreamedIndex n : streamed_) facts_.varies.push_back(n.i >= 0);
+    }
     facts_.memory = {.device = tiles_.bytes()};
     if (streaming_) {
         facts_.transport = &streaming_->transport;
@@ -134,7 +137,7 @@ void FullCache::place_on_chip(Device& device) {
     }
 }
 
-void FullCache::begin(std::span<const RowGroup> groups) {
+void FullCache::begin(std::span<const RowGroup> groups, std::span<const OwnerIndex> reads) {
     for (const RowGroup& g : groups) {
         for (KvObserver* f : observers(g.sequence)) f->begin(g.sequence, length(g.sequence));
     }
@@ -142,6 +145,7 @@ void FullCache::begin(std::span<const RowGroup> groups) {
     rows_ = groups.back().first + groups.back().rows;
     first_row_ = staged().size() - rows_;
     if (!streaming_) return;
+    if (!reads.empty()) streaming_->ring.set_reads(streamed_reads(reads, streamed_));
     readings_.clear();
     const int64_t common = shape().common_tiles();
     if (common > 0) readings_.push_back({0, {0, common}});
@@ -149,14 +153,6 @@ void FullCache::begin(std::span<const RowGroup> groups) {
         readings_.push_back({g.sequence, {common, std::max(common, TailTiles::first_tile(length(g.sequence)))}});
     }
     streaming_->ring.begin(readings_);
-}
-
-void FullCache::end() {
-    if (streaming_) streaming_->ring.end();
-}
-
-void FullCache::set_read_order(std::span<const OwnerIndex> reads) {
-    if (streaming_) streaming_->ring.set_reads(streamed_reads(reads, streamed_));
 }
 
 void FullCache::write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
@@ -368,23 +364,31 @@ void FullCache::tiles(Archive& ar, int64_t n) {
 void FullCache::begin_prefill(int64_t sequence, int64_t n) {
     const int64_t before = length(sequence);
     check(n >= 0 && before + n <= shape().context, "kv: {} tokens appended to {} of {}", n, before, shape().context);
-    prefill_ = {.running = true, .sequence = sequence, .tokens = n, .open = {}};
+    prefill_ = {.running = true, .sequence = sequence, .tokens = n};
     for (KvObserver* f : observers(sequence)) f->begin(sequence, before + n);
     if (streaming_) streaming_->window.begin(sequence, before, before + n);
 }
 
-void FullCache::open_layer(OwnerIndex owner, Pass pass) {
+void FullCache::begin_layer(OwnerIndex owner, Pass pass) {
+    end_layer();
     if (on_chip(owner)) return;
+    prefill_.streams = true;
     prefill_.open = layer(owner);
     prefill_.open.tiles =
         streaming_->window.open(streamed_[owner.at()], pass == Pass::kWrites, /*stores=*/!provisional());
 }
 
-void FullCache::close_layer(OwnerIndex owner) {
-    if (!on_chip(owner)) streaming_->window.close();
+void FullCache::end_layer() {
+    if (prefill_.streams) streaming_->window.close();
+    prefill_.streams = false;
 }
 
-void FullCache::end_prefill() {
+void FullCache::end() {
+    if (!prefill_.running) {
+        if (streaming_) streaming_->ring.end();
+        return;
+    }
+    end_layer();
     commit(prefill_.sequence, length(prefill_.sequence) + prefill_.tokens);
     prefill_.running = false;
     for (KvObserver* f : observers(prefill_.sequence)) f->prefilled(prefill_.sequence);

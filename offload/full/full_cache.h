@@ -54,15 +54,12 @@ class FullCache final : public KvCache {
     const Tensor& staged_k() const { return staged_k_; }
     const Tensor& staged_v() const { return staged_v_; }
 
-    int64_t cached(int64_t sequence) const override { return length(sequence); }
+    KvExtent extent(int64_t sequence) const override { return {.slots = length(sequence)}; }
 
-    void begin(std::span<const RowGroup> groups) override;
+    void begin(std::span<const RowGroup> groups, std::span<const OwnerIndex> reads = {}) override;
+    void begin_prefill(int64_t sequence, int64_t n) override;
+    void begin_layer(OwnerIndex owner, Pass pass) override;
     void end() override;
-    /// Where sequences are observed and there are several, a forward's rows belong to other ones each time.
-    bool recordable(OwnerIndex owner) const override {
-        return on_chip(owner) && (shape().sequences == 1 || !observed());
-    }
-    void set_read_order(std::span<const OwnerIndex> reads) override;
     void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
                const Tensor& change = {}) override;
     void attend(Kernels& op, OwnerIndex owner, const AttentionCall& call) override;
@@ -79,11 +76,6 @@ class FullCache final : public KvCache {
     /// KvLayout. When writing, n must be the sequence's length. After reading, the sequence has n tokens.
     void tiles(Archive& ar, int64_t n);
 
-    void begin_prefill(int64_t sequence, int64_t n) override;
-    void open_layer(OwnerIndex owner, Pass pass) override;
-    void close_layer(OwnerIndex owner) override;
-    void end_prefill() override;
-
   private:
     struct Streaming {
         Streaming(Device& device, Stream& compute, const StreamShape& shape, std::vector<OwnerIndex> owners,
@@ -97,9 +89,11 @@ class FullCache final : public KvCache {
     struct Prefill {
         bool running = false;
         int64_t sequence = 0, tokens = 0;
-        LayerKv open;  // the layer between open_layer() and close_layer(), if it is streamed
+        bool streams = false;  // the current pass is over a streamed layer
+        LayerKv open = {};     // that layer
     };
 
+    void end_layer();
     void place_on_chip(Device& device);
     char* tile_on_chip(OwnerIndex owner, int64_t sequence, int64_t tile) const;
     RowsView as_one(const AttentionCall& call) const;

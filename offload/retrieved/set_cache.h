@@ -21,12 +21,11 @@ class SetCache final : public KvCache {
     /// The cache's memory, without the set's.
     static MemoryBytes memory_for(const KvShape& shape);
 
-    int64_t cached(int64_t) const override { return set_.slots(); }
+    KvExtent extent(int64_t) const override { return {.slots = set_.slots()}; }
     int64_t adopt_length() override;
 
-    void begin(std::span<const RowGroup>) override { set_.begin_reading(compute_); }
+    void begin(std::span<const RowGroup>, std::span<const OwnerIndex>) override { set_.begin_reading(compute_); }
     void end() override { set_.read_until(compute_.record()); }
-    bool recordable(OwnerIndex) const override { return true; }
     void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
                const Tensor& = {}) override {
         op.kv_stage(layers_[owner.at()], k, v, rows);
@@ -44,9 +43,6 @@ class SetCache final : public KvCache {
     }
 
     void begin_prefill(int64_t sequence, int64_t n) override;
-    void open_layer(OwnerIndex, Pass) override {}
-    void close_layer(OwnerIndex) override {}
-    void end_prefill() override {}
 
   private:
     Stream& compute_;

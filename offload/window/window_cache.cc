@@ -169,8 +169,8 @@ void WindowCache::begin_prefill(int64_t sequence, int64_t n) {
     sinks_here_ = n < window_.sinks ? 0 : window_.sinks;
 }
 
-void WindowCache::end_prefill() {
-    commit(0, prefill_);
+void WindowCache::end() {
+    if (prefill_ >= 0) commit(0, prefill_);
     prefill_ = -1;
 }
 

@@ -34,15 +34,14 @@ class WindowCache final : public KvCache {
     WindowCache(Device& device, Stream& compute, const KvShape& shape, const WindowShape& window, Rotation rotation);
     static MemoryBytes memory_for(const KvShape& shape, const WindowShape& window);
 
-    int64_t cached(int64_t sequence) const override { return std::min(length(sequence), window_.tokens()); }
     /// A window that has moved cannot be truncated, except to 0 (or to its length, which changes nothing).
-    bool can_truncate(int64_t sequence, int64_t n) const override {
-        return n == 0 || n == length(sequence) || (n < length(sequence) && length(sequence) <= window_.tokens());
+    KvExtent extent(int64_t sequence) const override {
+        const int64_t tokens = length(sequence), window = window_.tokens();
+        return {.slots = std::min(tokens, window), .truncate_from = tokens > window ? tokens : 0};
     }
 
-    void begin(std::span<const RowGroup>) override {}
-    void end() override {}
-    bool recordable(OwnerIndex) const override { return true; }
+    void begin(std::span<const RowGroup>, std::span<const OwnerIndex>) override {}
+    void end() override;
     void write(Kernels& op, OwnerIndex owner, const Tensor& k, const Tensor& v, const RowsView& rows,
                const Tensor& change = {}) override;
     void attend(Kernels& op, OwnerIndex owner, const AttentionCall& call) override;
@@ -53,9 +52,6 @@ class WindowCache final : public KvCache {
     void state(Archive& ar) override;
 
     void begin_prefill(int64_t sequence, int64_t n) override;
-    void open_layer(OwnerIndex, Pass) override {}
-    void close_layer(OwnerIndex) override {}
-    void end_prefill() override;
 
   private:
     /// One owner's sinks before rounding: keys, rotated for their first positions, and values.

@@ -87,7 +87,7 @@ int run(int argc, char** argv) {
             eight.push_back(forward_seconds(model, rows));
         }
         // Ranks hold equal parts, except for a boundary head, so rank 0's bytes are multiplied.
-        const double bytes = static_cast<double>(weights.bytes_per_step() + model.read_bytes(context)) * comm->size();
+        const double bytes = static_cast<double>(step_bytes(model, context)) * comm->size();
         const double gbs = bytes / median(step) * 1e-9, limit = median(rate) * 1e-9;
         if (comm->rank() == 0) {
             std::printf("| %ld | %.1f | %.1f | %.1f | %.2f | %.2f |\n", static_cast<long>(context), 1 / median(step),

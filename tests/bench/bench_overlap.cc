@@ -207,8 +207,7 @@ int run(int argc, char** argv) {
             compute = median(rounds);
         }
         // The plan's forecast is made before the step is measured.
-        const double bytes =
-            static_cast<double>(on_chip_model->weights().bytes_per_step() + on_chip_model->read_bytes(context));
+        const double bytes = static_cast<double>(step_bytes(*on_chip_model, context));
         const PlanInput in = bench.plan(s.on_chip);
         const StepForecast f =
             forecast(in, plan_with(in, s.on_chip), {.device_gbps = bytes / compute * 1e-9, .link_gbps = gbps}, context);

@@ -146,7 +146,7 @@ void Bench::run(const Case& c) {
     const uint64_t digest = XXH3_64bits(dense.data(), dense.size() * sizeof(float));
     model.cache().drop();
     const double plain = c.on_chip < layers() ? plain_copy_gbps() : 0, typical = median(step);
-    const double bytes = static_cast<double>(weights_.bytes_per_step() + model.read_bytes(model.length() + c.rows));
+    const double bytes = static_cast<double>(step_bytes(model, model.length() + c.rows));
     if (comm_.rank() != 0) return;
     fmt::print(
         R"({{"bench":"step","shape":"{}","device":"{}","ranks":{},"comm":"{}","context":{},"rows":{},"graphs":{},)"

@@ -112,7 +112,7 @@ class CopyStory {
             const int64_t l = i % kLayers;
             const OwnerIndex owner = owner_of(l);
             const bool writes = owner.i == l;
-            kv_.open_layer(owner, writes ? KvCache::Pass::kWrites : KvCache::Pass::kReads);
+            kv_.begin_layer(owner, writes ? KvCache::Pass::kWrites : KvCache::Pass::kReads);
             for (int64_t b = 0; b < blocks; ++b) {
                 const int64_t rows = std::min(kPrefillRows, n - b * kPrefillRows);
                 const RowsView cache = prompt_rows(sequence, first + b * kPrefillRows, rows);
@@ -122,12 +122,11 @@ class CopyStory {
                 change(x);
                 rows_.close(b);
             }
-            kv_.close_layer(owner);
         }
         if (alone) finish_alone(sequence, first, n);
+        kv_.end();
         look_at(rows_.open(blocks - 1, RowStore::Use::kRead));
         rows_.close(blocks - 1);
-        kv_.end_prefill();
     }
 
     /// A forward of n rows, all of which one sequence keeps. `other_too`: it also has rows of the other sequence.
@@ -172,19 +171,17 @@ class CopyStory {
 
     void finish_alone(int sequence, int64_t first, int64_t n) {
         const OwnerIndex highest(2);
-        kv_.open_layer(highest, KvCache::Pass::kWrites);
+        kv_.begin_layer(highest, KvCache::Pass::kWrites);
         for (int64_t done = 0; done < n; done += kPrefillRows) {
             const int64_t rows = std::min(kPrefillRows, n - done);
             look_at(rows_.open(done / kPrefillRows, RowStore::Use::kRead));
             kv_.write(append_, highest, matrix(rows), matrix(rows), prompt_rows(sequence, first + done, rows));
             rows_.close(done / kPrefillRows);
         }
-        kv_.close_layer(highest);
         for (int64_t l = highest.i; l < kLayers; ++l) {
-            kv_.open_layer(owner_of(l), KvCache::Pass::kReads);
+            kv_.begin_layer(owner_of(l), KvCache::Pass::kReads);
             kv_.attend(append_, owner_of(l),
                        {matrix(1), matrix(1), kv_of_head(), prompt_rows(sequence, first + n - 1, 1)});
-            kv_.close_layer(owner_of(l));
         }
     }
     /// Operands that no kernel reads, and at most the host does: the kernels report their accesses themselves.

@@ -58,7 +58,7 @@ struct Fixture {
     }
     void grow(int64_t sequence, int64_t n) {
         kv.begin_prefill(sequence, n);
-        kv.end_prefill();
+        kv.end();
     }
     /// An element of the key of head h at a position, read from its tile.
     float key(int64_t layer, int64_t sequence, int64_t position, int64_t h) const {

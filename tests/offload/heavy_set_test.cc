@@ -137,7 +137,7 @@ class Hand {
             }
             pass(l, n, 0, /*only_writes=*/false);
         }
-        cache_.end_prefill();
+        cache_.end();
         stream_.synchronize();
     }
     /// Runs one forward of a chain of these rows and keeps `path`: the other rows are siblings of its rows. `passes`
@@ -182,7 +182,7 @@ class Hand {
         const Layer& layer = case_.layers.all[l];
         const bool own = layer.reads == layer.writes;
         const auto batches = [&](OwnerIndex owner, KvCache::Pass how, bool writes, bool reads) {
-            cache_.open_layer(owner, how);
+            cache_.begin_layer(owner, how);
             for (int64_t done = 0; done < n; done += kBatch) {
                 std::vector<int64_t> names;
                 std::vector<int32_t> slots;
@@ -194,7 +194,6 @@ class Hand {
                 if (writes) write(*prefill_op_, l, names, slots, {}, {}, bound);
                 if (reads) attend(*prefill_op_, l, names, slots, {}, {}, bound);
             }
-            cache_.close_layer(owner);
         };
         if (layer.writes >= 0 && (!own || only_writes)) {
             batches(OwnerIndex(layer.writes), KvCache::Pass::kWrites, true, false);

@@ -29,7 +29,7 @@ class PlainRows {
 
     /// A pass over one layer that writes n tokens.
     void write_pass(OwnerIndex owner, int64_t first, int64_t n, float value) {
-        cache_.open_layer(owner, KvCache::Pass::kWrites);
+        cache_.begin_layer(owner, KvCache::Pass::kWrites);
         for (int64_t done = 0; done < n; done += kPrefillRows) {
             const int64_t rows = std::min(kPrefillRows, n - done);
             fill(rows, value);
@@ -38,16 +38,13 @@ class PlainRows {
             cache_.attend(*prefill_, owner, {out(rows), matrix(rows), kv_of_head(), r});
             stream_->synchronize();
         }
-        cache_.close_layer(owner);
     }
     /// Reads all n tokens of a layer in a prefill; returns what attention outputs for the last one.
     float read_pass(OwnerIndex owner, int64_t n) {
-        cache_.open_layer(owner, KvCache::Pass::kReads);
+        cache_.begin_layer(owner, KvCache::Pass::kReads);
         fill(1, 0);
         cache_.attend(*prefill_, owner, {out(1), matrix(1), kv_of_head(), prompt(n - 1, 1)});
-        const float seen = first_element();
-        cache_.close_layer(owner);
-        return seen;
+        return first_element();
     }
     /// Runs a decode forward of one row that holds `value` in every layer; returns the attention output by owner.
     std::array<float, kOwners> decode(float value) {
@@ -126,7 +123,7 @@ TEST(Passes, TheLastPassOverALayerIsWhatIsKept) {
     for (const float value : {1.0f, 2.0f, 3.0f}) {
         for (OwnerIndex owner; owner.i < kOwners; ++owner) rows.write_pass(owner, 0, kTokens, value);
     }
-    rows.cache().end_prefill();
+    rows.cache().end();
 
     for (const float seen : rows.decode(3)) EXPECT_FLOAT_EQ(seen, 3);
 }
@@ -138,7 +135,7 @@ TEST(Passes, APassMayFollowOneOverTheSameLayerAtOnce) {
     for (OwnerIndex owner; owner.i < kOwners; ++owner) {
         for (const float value : {1.0f, 2.0f}) rows.write_pass(owner, 0, kTokens, value);
     }
-    rows.cache().end_prefill();
+    rows.cache().end();
 
     for (const float seen : rows.decode(2)) EXPECT_FLOAT_EQ(seen, 2);
 }
@@ -148,7 +145,7 @@ TEST(Passes, AReadingPassSeesWhatTheOneBeforeWrote) {
     constexpr int64_t kTokens = 900;
     rows.cache().begin_prefill(0, 300);
     for (OwnerIndex owner; owner.i < kOwners; ++owner) rows.write_pass(owner, 0, 300, 4);
-    rows.cache().end_prefill();
+    rows.cache().end();
 
     rows.cache().begin_prefill(0, kTokens - 300);
     for (const float value : {1.0f, 4.0f}) {
@@ -158,7 +155,7 @@ TEST(Passes, AReadingPassSeesWhatTheOneBeforeWrote) {
         }
         EXPECT_FLOAT_EQ(rows.read_pass(OwnerIndex(0), kTokens), (300 * 4 + 600 * value) / 900);
     }
-    rows.cache().end_prefill();
+    rows.cache().end();
     for (const float seen : rows.decode(4)) EXPECT_FLOAT_EQ(seen, 4);
 }
 
@@ -186,7 +183,7 @@ TEST(Passes, AFollowerHearsOfEveryTileWhenItIsComplete) {
         rows.cache().add_observer(notes);
         rows.cache().begin_prefill(0, 766);
         for (OwnerIndex owner; owner.i < kOwners; ++owner) rows.write_pass(owner, 0, 766, 1);
-        rows.cache().end_prefill();
+        rows.cache().end();
         EXPECT_THAT(heard, testing::ElementsAre("0:0", "0:1", "1:0", "1:1", "2:0", "2:1"));
 
         heard.clear();
@@ -203,7 +200,7 @@ TEST(Passes, AFollowerHearsOfEveryTileWhenItIsComplete) {
         heard.clear();
         rows.cache().begin_prefill(0, 300);
         for (OwnerIndex owner; owner.i < kOwners; ++owner) rows.write_pass(owner, 768, 300, 1);
-        rows.cache().end_prefill();
+        rows.cache().end();
         EXPECT_THAT(heard, testing::ElementsAre("0:3", "1:3", "2:3"));
     }
 }

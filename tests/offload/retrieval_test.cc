@@ -48,12 +48,11 @@ class Text {
         cache.truncate(0, 0);
         cache.begin_prefill(0, n);
         for (OwnerIndex owner; owner.i < kOwners; ++owner) {
-            cache.open_layer(owner, KvCache::Pass::kWrites);
+            cache.begin_layer(owner, KvCache::Pass::kWrites);
             for (int64_t done = 0; done < n; done += 300)
                 rows(*prefill_op, owner, done, std::min(int64_t{300}, n - done), n);
-            cache.close_layer(owner);
         }
-        cache.end_prefill();
+        cache.end();
         stream->synchronize();
     }
     /// Runs a forward of one row, and keeps the row. Blocks until done.

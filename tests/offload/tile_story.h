@@ -66,15 +66,14 @@ class TileStory {
         begin_generation(first, n);
         kv_.begin_prefill(0, n);
         for (OwnerIndex l; l.i < kLayers; ++l) {
-            kv_.open_layer(l, KvCache::Pass::kWrites);
+            kv_.begin_layer(l, KvCache::Pass::kWrites);
             for (int64_t done = 0; done < n; done += kPrefillRows) {
                 const int64_t rows = std::min(kPrefillRows, n - done);
                 fill(l, first + done, rows);
                 kv_.write(append_, l, matrix(rows), matrix(rows), cache(first + done, rows));
             }
-            kv_.close_layer(l);
         }
-        kv_.end_prefill();
+        kv_.end();
     }
 
     /// A forward of n rows, which are kept. It transfers all tiles.
