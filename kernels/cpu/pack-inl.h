@@ -21,7 +21,7 @@ struct Upcoming {
     const char* end = nullptr;
 
     HWY_INLINE void fetch(int64_t bytes) {
-        const char* until = std::min(next + bytes, end);
+        const char* until = next + std::min<int64_t>(bytes, end - next);
         for (; next < until; next += 64) prefetch(next);
     }
 };

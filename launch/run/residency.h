@@ -49,7 +49,7 @@ struct LevelToPlace {
     const Device& device;
     int threads;                            // of this rank
     const EvictionShape& eviction;          // with an evicting policy all KV is on the device
-    const SpecLevels* proposing = nullptr;  // levels that are on the device, too; null: none
+    const SpecLevels* proposing = nullptr;  // levels that are also on the device; null: none
 };
 
 /// Chooses the plan, the same on every rank. All ranks return, or all throw: refuse_plan()'s error if nothing fits;
