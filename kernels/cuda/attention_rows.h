@@ -11,13 +11,14 @@ inline constexpr int kMaxAndSum = 2;  // floats of a record before the accumulat
 /// Rows as attention sees them (RowsView), and what heads have of their own (LayerKv::counts and begins, or null).
 /// Prefill rows are consecutive and have nothing staged.
 struct Seen {
+    static constexpr int64_t kEvery = 0x7fffffff;  // kEverySlot
     const int32_t *slots, *sequences, *cached;
     Rows<const int32_t> ancestors;
     int64_t rows, staged;
     bool prefill;
     const int32_t *counts = nullptr, *begins = nullptr;
-    int64_t window = 0x7fffffff;  // kEverySlot
-    int64_t first_row = 0;        // RowsView
+    int64_t window = kEvery;
+    int64_t first_row = 0;  // RowsView
 
     /// Number of slots in tiles that row r sees.
     TRIREME_GPU int64_t in_tiles(int64_t r) const { return prefill ? slots[r] + 1 : cached[r]; }

@@ -28,7 +28,7 @@ static_assert(gpu::kPadding == trireme::kPadding && kTile == kTileTokens && kSta
               kRecordHead == kMaxAndSum && kLargestF16 == kMostF16 && kQuant == kQuantBlock &&
               Sample::kSiblings == kMaxRows);
 static_assert(Accept::kMost >= kMaxRows, "a token has at most this many children");
-static_assert(Seen{}.window == kEverySlot);
+static_assert(Seen::kEvery == kEverySlot);
 
 /// All operations over a Launcher. `device` allocates scratch, and must outlive the object. Errors: Exit::kInternal for
 /// heads of more than 256 elements.

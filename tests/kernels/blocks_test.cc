@@ -158,6 +158,16 @@ TEST_P(Blocks, EmbeddingsAreTheDecodedValues) {
     });
 }
 
+TEST_P(Blocks, RefuseIdsOutsideTheTable) {
+    BlockRowsOf rows(type(), 9, 2 * block(), 3);
+    for (const int32_t id : {-1, 9}) {
+        Machine m;
+        Operand out(DType::kF32, 2, rows.cols), ids = Operand::ids({0, id});
+        m->embed(out.tensor(), matrix(rows, activation_types().front()), ids.vector());
+        EXPECT_TRUE(refused(m, "embed: id " + std::to_string(id) + " "));
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, Blocks, testing::ValuesIn(kQuantised),
                          [](const auto& param) { return std::string(name_of(param.param)); });
 

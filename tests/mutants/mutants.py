@@ -119,7 +119,14 @@ def generate(files, out, groups):
     number, listed = 0, []
     for name in files:
         lines, declared, goes_on = (ROOT / name).read_text().splitlines(), False, False
+        without_constexpr, body_end = name.endswith(("place.h", "slot_rule.h")), None
         for i, line in enumerate(lines):
+            # The compiler calls constexpr functions.
+            if body_end is None and not without_constexpr and re.search(r"^\s*(static |inline )*constexpr .*\) {$", line):
+                body_end = line[:len(line) - len(line.lstrip())] + "}"
+            if body_end is not None:
+                body_end = None if line == body_end else body_end
+                continue
             # The next lines of a compile-time declaration are also left unchanged.
             declared = (declared or FIXED.search(code_of(line))) and not re.search("[;{]", code_of(line))
             found = [] if declared or goes_on else sorted(mutants_of(line))
@@ -131,7 +138,7 @@ def generate(files, out, groups):
         at = next(i for i, line in enumerate(lines) if line.startswith("#include"))
         lines.insert(at, '#include "tests/mutants/mutant.h"')
         # No constexpr here: the compiler would have to know which mutant is alive.
-        lines = [line.replace("inline constexpr", "constexpr").replace("constexpr ", "inline ") if name.endswith(("place.h", "slot_rule.h")) else line for line in lines]
+        lines = [line.replace("inline constexpr", "constexpr").replace("constexpr ", "inline ") if without_constexpr else line for line in lines]
         target = out / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("\n".join(lines) + "\n")
