@@ -35,7 +35,7 @@ withstood() {
 # mutated_files <file>: the file, the tests that must notice its mutants, and the scripts that run them.
 mutated_files() {
     case $1 in
-        kernels/slot_rule.h | kernels/cpu/slots.cc | kernels/cpu/key_weights.cc | offload/policies/bounded_* | offload/policies/recent_* | model/*)
+        kernels/slot_rule.h | kernels/cpu/slots.cc | kernels/cpu/key_weights.cc | offload/evicting/* | model/*)
             echo "$1 tests/mutants/mutant* tests/kernels/slots_* tests/model/llama/bounded_* tests/offload/bounded_*"
             return ;;
         kernels/acceptance.h | kernels/place.h | kernels/cpu/* | decode/* | offload/*)
