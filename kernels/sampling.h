@@ -2,10 +2,10 @@
 /// Sampling of tokens from logits, by integer weights, so that no backend and no order of adding can change a draw.
 ///
 /// Token i has the weight floor(2^40 * 2^((logit_i - top) log2(e) / temperature)); power_of_two (power_of_two.h)
-/// computes the power in f32. Tokens are ordered by falling logit, then rising id. top-k keeps the first k. top-p keeps
-/// the shortest prefix whose weights reach top_p of the sum. min-p keeps tokens whose weight is at least min_p of the
-/// first's. The uniform u, in [0, 1), draws the first token at which the running sum of the remaining weights exceeds u
-/// times their sum. (The order of the filters is Hugging Face's and TriForce's.)
+/// computes the power in f32. Tokens are ordered by falling logit, then rising id. Filters apply in the order of
+/// Hugging Face and TriForce, each to what the one before it kept: top-k keeps the first k; top-p the shortest prefix
+/// whose weights reach top_p of their sum; min-p tokens whose weight is at least min_p of the first's. The uniform u,
+/// in [0, 1), draws the first token at which the running sum of the kept weights exceeds u times their sum.
 
 #include <cmath>
 #include <cstdint>
@@ -32,7 +32,7 @@ struct SamplingRule {
     float scale = 0;          // log2(e) / temperature; 0: greedy
     int64_t top_k = 0;        // 0: off
     uint64_t top_p = 0;       // times 2^53; 2^53: off
-    uint64_t min_weight = 0;  // smaller weights are dropped
+    uint64_t min_weight = 0;  // tokens with smaller weights are dropped, after top-k and top-p
 };
 
 /// Converts parameters to the form that kernels take.

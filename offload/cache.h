@@ -133,7 +133,7 @@ struct CacheFacts {
     bool in_order = false;        // a token's slot is its index in the sequence, so that the last slots form a window
     bool by_layers = false;       // a prefill must go layer by layer: a layer's last rows before the next layer's first
     bool sums_attention = false;  // a prefill must attend all of its rows in every layer
-    // By owner: attend() enqueues other work in every forward, so that no graph can record it. Empty: of no owner.
+    // By owner: attend() enqueues different work in every forward, so graphs cannot record it. Empty: false for all.
     std::vector<bool> varies = {};
     bool rotates = false;     // write() takes unrotated keys, and attention rotates them when it reads them
     int64_t rope_text = 0;    // with rotates: the sequence length for dynamic rotary scaling
@@ -142,11 +142,11 @@ struct CacheFacts {
     const SlotKv* retained = nullptr;  // the retained tokens on the device, for dumps; null: nothing is evicted
 };
 
-/// What a cache has of a sequence.
+/// Size of a sequence in its cache, and the lengths to which it can be truncated.
 struct KvExtent {
-    int64_t slots = 0;          // that its tokens occupy: fewer than the tokens if only some are retained
-    int64_t truncate_from = 0;  // the sequence can be truncated to this many tokens and to more,
-    int64_t saved = 0;          // and to this many
+    int64_t slots = 0;          // slots that its tokens occupy: fewer than tokens if only some are retained
+    int64_t truncate_from = 0;  // truncate(n) is possible for n from this to the sequence's length
+    int64_t saved = 0;          // truncate(n) is also possible for this n
 };
 
 /// The KV cache as a level's attention sees it. Calls come in this order.
@@ -208,6 +208,7 @@ class KvCache {
         if (!facts_.rotates) return {position, text};
         return {cached(sequence) + position - length(sequence), facts_.rope_text};
     }
+
     const StagedRows& staged() const { return staged_; }
     /// Stages one more row of a sequence and returns its number (StagedRows::add).
     int32_t stage(int64_t sequence, int32_t parent) { return staged_.add(sequence, parent); }
@@ -244,7 +245,7 @@ class KvCache {
     /// What a prefill's pass does with an owner's keys and values. kWrites: it computes and stores them. kReads: it
     /// only reads those of an earlier pass.
     enum class Pass : uint8_t { kWrites, kReads };
-    /// Ends the prefill's pass before, if there is one, and begins a pass over an owner's keys and values.
+    /// Begins a prefill's pass over an owner's keys and values; the previous pass, if any, ends.
     virtual void begin_layer(OwnerIndex /*owner*/, Pass /*pass*/) {}
     /// Ends the forward or the prefill, after its last attend() or write(). Commits a prefill's tokens, whose kernels
     /// may still be running.
@@ -253,7 +254,7 @@ class KvCache {
     /// values are then provisional, and observers are notified of completed tiles only. Initially false.
     void set_provisional(bool will_be) { provisional_ = will_be; }
     /// Whether attend() of this owner enqueues the same work in all forwards of the same number of rows. It may then be
-    /// part of a recorded graph. Where several sequences are observed, a forward's rows belong to other ones each time.
+    /// part of a recorded graph. With several observed sequences, rows belong to different ones in each forward.
     bool recordable(OwnerIndex owner) const {
         const bool varies = !facts_.varies.empty() && facts_.varies[owner.at()];
         return !varies && (shape_.sequences == 1 || !observed());

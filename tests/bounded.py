@@ -260,6 +260,8 @@ def combinations():
 POLICIES = (("h2o", {}), ("streaming", {}), ("tova", {}), ("knorm", {}), ("keydiff", {}), ("random", {}),
             ("snapkv", {"observe": 8, "every": 16}), ("expected", {"observe": 8, "every": 16}), ("pyramidkv", {"observe": 8, "every": 16}), ("adakv", {"observe": 4, "every": 16}))
 
+assert {name for name, _ in POLICIES} == set(bounded_f64.POLICIES) - {"full"}, "every policy that evicts"
+
 
 def sharing_combinations():
     """combinations() of models whose layers share KV: maps x policies x positions, passes, ranks, random maps."""

@@ -417,7 +417,8 @@ def pictures(r, record):
     low, high = acceptance.interval(np.array([1.0, 1.0]), np.array([1.0, 2.0]))
     r.check(bool(np.isnan(low[0]) and np.isnan(high[0])) and low[1] < 0.5 < high[1], "no interval of one token", (low, high))
     known = [style.look(records.Mode(bench, 0, {"name": n, "bounded": b})) for of, b in ((style.EXACT, False), (style.POLICIES, True)) for n in of]
-    r.check(len({color for color, _ in known}) == len(known), "each mode has its own colour")
+    colors = [color for color, _ in known] + list(style.OTHERS)
+    r.check(len(set(colors)) == len(colors), "each mode has its own colour")
     r.check(style.look(bench.modes[1]) == known[list(style.EXACT).index("triforce")], "colours are by name")
 
 

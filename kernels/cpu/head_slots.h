@@ -75,8 +75,18 @@ inline void check_tokens(const char* op, int64_t tokens, int64_t most) {
 /// Score of a new token, before attention has seen it. key(piece, first, n) copies elements of its key.
 template <class Key>
 float first_score(const SlotRule& rule, const KvLayout& l, int64_t owner, int64_t head, int64_t token, const Key& key) {
-    if (rule.by == ScoreBy::kRandom) return random_score(rule, owner, head, token);
-    if (rule.by != ScoreBy::kKeyNorm) return 0;
+    switch (rule.by) {
+        case ScoreBy::kRandom:
+            return random_score(rule, owner, head, token);
+        case ScoreBy::kKeyNorm:
+            break;
+        case ScoreBy::kNothing:
+        case ScoreBy::kSum:
+        case ScoreBy::kLast:
+        case ScoreBy::kWindow:
+        case ScoreBy::kKeyDiff:  // scored at the end of a call, if at all
+            return 0;
+    }
     constexpr int64_t kPiece = 64;
     static_assert(kPiece % kQuantBlock == 0, "KeyBlocks moves pairs of bf16, and whole blocks of q8_0");
     alignas(64) char piece[kPiece * sizeof(float)];

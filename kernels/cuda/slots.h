@@ -29,8 +29,18 @@ struct Slots {
 /// Score of a new token, before attention has seen it.
 TRIREME_GPU float first_score(const SlotRule& rule, const Kv& kv, int64_t owner, int64_t head, int64_t token,
                               const char* key) {
-    if (rule.by == ScoreBy::kRandom) return random_score(rule, owner, head, token);
-    if (rule.by != ScoreBy::kKeyNorm) return 0;
+    switch (rule.by) {
+        case ScoreBy::kRandom:
+            return random_score(rule, owner, head, token);
+        case ScoreBy::kKeyNorm:
+            break;
+        case ScoreBy::kNothing:
+        case ScoreBy::kSum:
+        case ScoreBy::kLast:
+        case ScoreBy::kWindow:
+        case ScoreBy::kKeyDiff:  // scored at the end of a call, if at all
+            return 0;
+    }
     float sum = 0;
     for (int64_t i = 0; i < kv.dim; ++i) {
         const float x = element_of(kv.k_type, key, kv.dim, i);

@@ -18,8 +18,12 @@ constexpr size_t kMostRequestBytes = size_t{1} << 30;  // of all requests
 constexpr int kMostDepth = 32;                         // nesting of a request's JSON
 
 /// Numbers that a request may set, and the corresponding flags.
-constexpr std::array<std::pair<const char*, const char*>, 5> kNumbers = {
-    {{"max_tokens", "n-predict"}, {"temperature", "temp"}, {"top_p", "top-p"}, {"top_k", "top-k"}, {"seed", "seed"}}};
+constexpr std::array<std::pair<const char*, const char*>, 6> kNumbers = {{{"max_tokens", "n-predict"},
+                                                                          {"temperature", "temp"},
+                                                                          {"top_p", "top-p"},
+                                                                          {"top_k", "top-k"},
+                                                                          {"min_p", "min-p"},
+                                                                          {"seed", "seed"}}};
 
 /// Returns a member of the request; null if it is absent or null.
 const Json* member(const BatchLine& line, const char* key) {

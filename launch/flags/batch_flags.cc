@@ -18,7 +18,7 @@ FlagGroup batch_flags() {
                  kBatch,
                  "FILE",
                  "requests, one JSON object per line: prompt (or article) or input_ids. max_tokens, temperature, "
-                 "top_p, top_k, stop and seed override the flags. -: stdin",
+                 "top_p, top_k, min_p, stop and seed override the flags. -: stdin",
                  [](O& o, const S& s) {
                      o.input = s.word();
                      if (o.prompt_from == PromptFrom::kData) o.prompt_from = PromptFrom::kNowhere;

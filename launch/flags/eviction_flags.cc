@@ -26,6 +26,15 @@ std::string all_meanings() {
     return all;
 }
 
+/// "streaming 4, expected 4, others 0"
+std::string default_sinks() {
+    std::string all;
+    for (const PolicyRow& row : kPolicies) {
+        if (row.sinks > 0) all += fmt::format("{} {}, ", row.name, row.sinks);
+    }
+    return all + "others 0";
+}
+
 void set_window(O& o, const S& s) {
     o.eviction.budget_share = 0;
     if (s.text.find('.') == std::string::npos) {
@@ -43,7 +52,7 @@ std::string shown_window(const O& o) {
 }  // namespace
 
 FlagGroup eviction_flags() {
-    const auto divided = [](const PolicyRow& r) { return r.recent == RecentBy::kHeavy; };
+    const auto divided = [](const PolicyRow& r) { return r.recent == RecentBy::kDivided; };
     const auto observing = [](const PolicyRow& r) { return r.queries == QueriesBy::kObserved; };
     const auto smoothed = [&](const PolicyRow& r) { return observing(r) && !r.expects; };
     const auto one_set = [](const PolicyRow& r) { return r.queries != QueriesBy::kNone && !r.shares; };
@@ -53,6 +62,7 @@ FlagGroup eviction_flags() {
     static const std::string heavy =
         policy_names(divided, ", ") +
         ": tokens of the budget that are selected by score; the others are the most recent. -1: half";
+    static const std::string sinks = default_sinks();
     static const std::string share = policy_names(one_set, ", ") +
                                      ", --spec h2o: layer: all KV heads of a layer retain the same tokens, by their "
                                      "mean score; head: each KV head has its own set";
@@ -101,7 +111,7 @@ FlagGroup eviction_flags() {
                  "first tokens that are always retained; they count towards the selected ones",
                  [](O& o, const S& s) { o.eviction.sinks = s.integer(0, kMostTokens); },
                  [](const O& o) { return o.eviction.sinks < 0 ? std::string() : shown(o.eviction.sinks); },
-                 "4 with streaming, else 0"},
+                 sinks},
                 {"kv-positions",
                  {"--kv-positions"},
                  kShaped,

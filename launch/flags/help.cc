@@ -143,7 +143,7 @@ std::string_view about(Command command) {
                    "-o FILE writes the log probability of each token.\n";
         case Command::kBatch:
             return "trireme batch: continue many prompts, JSON Lines in and out. An interrupted run continues where it "
-                   "stopped. A line may set max_tokens, temperature, top_p, top_k, stop and seed.\n";
+                   "stopped. A line may set max_tokens, temperature, top_p, top_k, min_p, stop and seed.\n";
         case Command::kPlan:
             return "trireme plan: memory of each rank, layers on chip, and time per token, for this machine or one "
                    "that "

@@ -14,12 +14,12 @@ import matplotlib.pyplot as plt
 from files import MARK, SOFTWARE
 
 # Colours of Okabe and Ito (exact modes) and of Tol's muted scheme (eviction policies), which any colour vision distinguishes.
-# Marks show the same distinction.
+# Marks show the same distinction. A colour has one meaning: tests/record.py checks it.
 EXACT = {"none": ("#666666", "o"), "ngram": ("#56B4E9", "v"), "draft": ("#E69F00", "s"), "window": ("#CC79A7", "D"),
          "h2o+full": ("#D55E00", "^"), "retrieval": ("#009E73", "P"), "tree": ("#332288", "X"), "triforce": ("#0072B2", "h")}  # fmt: skip
 POLICIES = {"h2o": ("#CC6677", "^"), "streaming": ("#88CCEE", "s"), "tova": ("#AA4499", "v"), "snapkv": ("#117733", "D"),
             "pyramidkv": ("#882255", "P"), "adakv": ("#DDCC77", "o"), "knorm": ("#999933", "X"), "keydiff": ("#661100", "*"), "expected": ("#6699CC", "p"), "random": ("#44AA99", "h")}  # fmt: skip
-OTHERS = ("#661100", "#B15928", "#228833", "#AA4466", "#A6CE39", "#FB9A99")  # by a digest of the name
+OTHERS = ("#7F3C8D", "#B15928", "#228833", "#AA4466", "#A6CE39", "#FB9A99")  # by a digest of the name
 MARKS = "os^Dv<>p"
 SAME = {"full": "none", "draft+retrieval": "triforce", "h2o": "h2o+full"}  # other names of exact modes, without "+full"
 LOSSY = "Lossy: KV cache with eviction"

@@ -11,6 +11,17 @@
 namespace trireme {
 namespace {
 
+/// The fewest recent tokens that the policy retains.
+int64_t least_recent(const EvictionShape& s) {
+    return row_of(s.policy).recent == RecentBy::kSinks ? 1 : s.recent();
+}
+
+/// The most sinks that every owner has slots for, in addition to the recent tokens.
+int64_t sink_places(const EvictionShape& s, int64_t owners) {
+    // A pyramid's last layer has the smallest budget.
+    return s.budget_of(OwnerIndex(owners - 1), owners) - least_recent(s);
+}
+
 /// `flag` names the flag that requests the policy, for messages.
 EvictionShape shape_of(const Options& o, KvPolicy policy, int64_t budget, const char* flag, const LlamaConfig& config,
                        int64_t prompt_tokens, bool returns) {
@@ -39,8 +50,8 @@ EvictionShape shape_of(const Options& o, KvPolicy policy, int64_t budget, const 
             policies_with([](const PolicyRow& r) { return r.queries != QueriesBy::kNone && !r.shares; }));
     shape.heavy = b.heavy < 0 ? shape.budget / 2 : b.heavy;
     if (b.sinks < 0) {  // a default yields to a small budget
-        shape.sinks = row_of(policy).sinks;
-        if (shape.observing()) shape.sinks = std::clamp<int64_t>(shape.budget - shape.observe, 0, shape.sinks);
+        const int64_t places = sink_places(shape, config.layer_map.owners());
+        shape.sinks = std::clamp<int64_t>(places, 0, row_of(policy).sinks);
     }
     try {
         check_eviction(shape, config.layer_map.owners());
@@ -70,14 +81,11 @@ void check_eviction(const EvictionShape& s, int64_t owners) {
     require(!s.observing() || s.observe < s.budget, Exit::kConfig,
             "--kv-observe {}: {} keeps {} tokens (--kv-window), and all of the queries observed; want fewer", s.observe,
             name, s.budget);
-    // A pyramid's last layer has the smallest budget.
-    const int64_t least = s.budget_of(OwnerIndex(owners - 1), owners);
-    const bool by_sinks = row_of(s.policy).recent == RecentBy::kSinks;
-    const int64_t places = by_sinks ? s.budget - 1 : least - s.recent();
+    const int64_t places = sink_places(s, owners);
     require(s.sinks <= places, Exit::kConfig,
             "--kv-sinks {}: {} has {} slots for them in every layer with {} recent tokens (--kv-window {}); want no "
             "more",
-            s.sinks, name, places, by_sinks ? 1 : s.recent(), s.budget);
+            s.sinks, name, places, least_recent(s), s.budget);
     require(s.pool % 2 == 1, Exit::kConfig, "--kv-pool {}: want an odd number of neighbours", s.pool);
 }
 
@@ -141,7 +149,7 @@ void warn_of_unused_eviction(const Options& o, const EvictionShape& shape, int64
     const std::string summed =
         one_of([](const PolicyRow& r) { return SlotRule{.by = r.by}.counts_all(); }) + ", or --spec h2o";
     const std::string divided =
-        one_of([](const PolicyRow& r) { return r.recent == RecentBy::kHeavy; }) + ", or --spec h2o";
+        one_of([](const PolicyRow& r) { return r.recent == RecentBy::kDivided; }) + ", or --spec h2o";
     const std::string one_set =
         one_of([](const PolicyRow& r) { return r.queries != QueriesBy::kNone && !r.shares; }) + ", or --spec h2o";
     unless(b.budget != fresh.budget || b.budget_share > 0, "--kv-window", kept, any);

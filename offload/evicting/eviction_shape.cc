@@ -23,7 +23,7 @@ void EvictionShape::same_as_in(Archive& ar) const {
 
 int64_t EvictionShape::recent() const {
     switch (row_of(policy).recent) {
-        case RecentBy::kHeavy:
+        case RecentBy::kDivided:
             return budget - heavy;
         case RecentBy::kSinks:
             return budget - sinks;
@@ -75,9 +75,10 @@ int64_t EvictionShape::most_of_head(int64_t owners) const {
 }
 
 SlotRule EvictionShape::rule() const {
-    return {.by = row_of(policy).by,
+    const ScoreBy by = row_of(policy).by;
+    return {.by = by,
             .half = half_scores,
-            .per_query = per_query,
+            .per_query = per_query && by == ScoreBy::kSum,
             .recent = static_cast<int32_t>(recent()),
             .sinks = static_cast<int32_t>(sinks),
             .decay = decay,

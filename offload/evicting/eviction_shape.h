@@ -25,7 +25,7 @@ struct EvictionShape {
     HeadsBy heads = HeadsBy::kMean;
     bool one_set = false;      // all KV heads of a layer retain the same tokens, by the mean of their scores
     bool half_scores = false;  // scores are rounded to f16 (h2o, tova)
-    bool per_query = false;    // scores are divided by the number of queries that saw the token
+    bool per_query = false;    // sums are divided by the number of queries that saw the token (h2o)
     float decay = 1;           // factor of the sums for each query
     int64_t observe = 64;      // observing(): the last queries, from which scores come
     int64_t pool = 5;          // observing() without expects(): tokens over which scores are smoothed, odd
@@ -46,7 +46,7 @@ struct EvictionShape {
     /// Whether scores come from attention.
     bool attentive() const { return row_of(policy).queries != QueriesBy::kNone; }
     /// Whether H tokens are chosen by score and the others are the most recent.
-    bool divided() const { return row_of(policy).recent == RecentBy::kHeavy; }
+    bool divided() const { return row_of(policy).recent == RecentBy::kDivided; }
     /// Whether scores come from the last `observe` queries.
     bool observing() const { return row_of(policy).queries == QueriesBy::kObserved; }
     /// Whether these queries are a sample of the next tokens' queries (Expected Attention).

@@ -1,6 +1,6 @@
 #pragma once
-/// Table of eviction policies (--kv-policy): a row for each. A new policy is a row here, and, if it scores tokens in a
-/// new way, a ScoreBy with its formula (kernels/slot_rule.h).
+/// Table of eviction policies (--kv-policy): a row for each. offload/README.md lists what a new
+/// policy needs.
 
 #include <array>
 #include <cstdint>
@@ -29,7 +29,7 @@ enum class KvPolicy : uint8_t {
 
 /// The last tokens that are retained whatever they score: W - H, where H tokens (--kv-heavy) are selected by score; all
 /// but the sinks; the last queries observed; or the newest token alone. Sinks rank above any score.
-enum class RecentBy : uint8_t { kHeavy, kSinks, kObserved, kNewest };
+enum class RecentBy : uint8_t { kDivided, kSinks, kObserved, kNewest };
 /// The queries of a call whose attention counts: none, all, the last one, or the last --kv-observe.
 enum class QueriesBy : uint8_t { kNone, kAll, kLast, kObserved };
 
@@ -49,7 +49,7 @@ struct PolicyRow {
 
 inline constexpr std::array kPolicies = {
     PolicyRow{"full", "no eviction", ScoreBy::kNothing, RecentBy::kNewest},
-    PolicyRow{"h2o", "accumulated attention, and recent tokens", ScoreBy::kSum, RecentBy::kHeavy, QueriesBy::kAll},
+    PolicyRow{"h2o", "accumulated attention, and recent tokens", ScoreBy::kSum, RecentBy::kDivided, QueriesBy::kAll},
     PolicyRow{.name = "streaming",
               .meaning = "first and recent tokens",
               .by = ScoreBy::kNothing,
@@ -74,13 +74,13 @@ inline constexpr std::array kPolicies = {
               .recent = RecentBy::kObserved,
               .queries = QueriesBy::kObserved,
               .shares = true},
-    PolicyRow{"knorm", "small key norms, and recent tokens", ScoreBy::kKeyNorm, RecentBy::kHeavy},
+    PolicyRow{"knorm", "small key norms, and recent tokens", ScoreBy::kKeyNorm, RecentBy::kDivided},
     PolicyRow{.name = "random",
               .meaning = "numbers drawn once",
               .by = ScoreBy::kRandom,
               .recent = RecentBy::kNewest,
               .drawn = true},
-    PolicyRow{"keydiff", "keys unlike the head's mean key, and recent tokens", ScoreBy::kKeyDiff, RecentBy::kHeavy},
+    PolicyRow{"keydiff", "keys unlike the head's mean key, and recent tokens", ScoreBy::kKeyDiff, RecentBy::kDivided},
     PolicyRow{.name = "expected",
               .meaning = "attention that next tokens are expected to give",
               .by = ScoreBy::kWindow,
@@ -97,6 +97,12 @@ constexpr const PolicyRow& row_of(KvPolicy policy) {
 }
 constexpr std::string_view name_of(KvPolicy policy) {
     return row_of(policy).name;
+}
+/// All policies that evict, in the order of the table.
+constexpr auto evicting_policies() {
+    std::array<KvPolicy, kPolicies.size() - 1> policies = {};
+    for (size_t i = 0; i < policies.size(); ++i) policies[i] = static_cast<KvPolicy>(i + 1);
+    return policies;
 }
 /// The names of the policies with this property, divided by `separator`.
 template <class Has>

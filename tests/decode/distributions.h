@@ -43,8 +43,9 @@ inline int64_t samples() {
     return many == nullptr ? 20'000 : std::atoll(many);
 }
 
-/// Distribution of a row of logits after temperature and top-p, in f64.
+/// Distribution of a row of logits after temperature and top-p, in f64; other filters must be off.
 inline std::vector<double> distribution_of(const float* logits, const SamplingParams& p) {
+    check(p.top_k == 0 && p.min_p == 0, "distribution_of: top_k {} and min_p {} are not supported", p.top_k, p.min_p);
     std::vector<double> w;
     std::vector<size_t> order;
     for (int64_t i = 0; i < kVocab; ++i) {

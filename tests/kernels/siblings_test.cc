@@ -103,8 +103,9 @@ TEST(Siblings, LeaveTheRowsDistributionUnchanged) {
 }
 
 /// The expected token, computed in f64, if these tokens were sampled before it; -1 if u is so close to an edge that
-/// rounding decides.
+/// rounding decides. top_k is the only filter.
 int32_t expected(const Logits& logits, const SamplingParams& p, const Ids& elders, double u) {
+    check(p.greedy() || (p.top_p == 1 && p.min_p == 0), "expected: top_p {} and min_p {}", p.top_p, p.min_p);
     Ids order(logits.size());
     std::iota(order.begin(), order.end(), 0);
     const auto logit = [&](int32_t id) { return static_cast<double>(logits[static_cast<size_t>(id)]); };

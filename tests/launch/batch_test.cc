@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "offload/evicting/policies.h"
 #include "tests/launch/batch_files.h"
 
 namespace trireme::test {
@@ -66,13 +67,13 @@ TEST(BatchCommand, ContinuesUnderEveryWayToDecode) {
 }
 
 TEST(BatchCommand, ContinuesUnderEveryPolicy) {
-    for (const char* policy : {"h2o", "streaming", "tova", "knorm", "random", "keydiff"}) {
-        expect_batch_is_generate(requests(4), {"--kv-policy", policy, "--kv-window", "12"});
+    for (const KvPolicy policy : evicting_policies()) {
+        Words flags = {"--kv-policy", std::string(name_of(policy)), "--kv-window", "12"};
+        if (row_of(policy).queries == QueriesBy::kObserved) {
+            flags.insert(flags.end(), {"--kv-observe", "4", "--kv-pool", "3", "--kv-every", "4"});
+        }
+        expect_batch_is_generate(requests(4), flags);
     }
-    expect_batch_is_generate(requests(4), {"--kv-policy", "expected", "--kv-window", "12", "--kv-observe", "4",
-                                           "--kv-sinks", "2", "--kv-every", "4"});
-    expect_batch_is_generate(requests(4), {"--kv-policy", "snapkv", "--kv-window", "12", "--kv-observe", "4",
-                                           "--kv-pool", "3", "--kv-every", "4"});
 }
 
 // The seed decides which tokens the random policy retains.
@@ -161,7 +162,7 @@ TEST(BatchCommand, TakesWhatALineSaysInsteadOfTheFlags) {
     const std::vector<Json> all = {
         plain,
         {{"article", prompt}, {"max_tokens", 3}, {"summary_gt", "x"}, {"n", 1}, {"logprobs", 1}},
-        {{"prompt", prompt}, {"temperature", 0.9}, {"top_p", 0.95}, {"top_k", 30}, {"seed", 7}},
+        {{"prompt", prompt}, {"temperature", 0.9}, {"top_p", 0.95}, {"top_k", 30}, {"min_p", 0.2}, {"seed", 7}},
         {{"prompt", prompt}, {"stop", {"###", " "}}},
         {{"prompt", prompt}, {"stop", " "}, {"temperature", nullptr}},
         {{"input_ids", {1, 5, 9}}, {"max_tokens", 2}}};
@@ -174,8 +175,8 @@ TEST(BatchCommand, TakesWhatALineSaysInsteadOfTheFlags) {
     ASSERT_THAT(texts, SizeIs(all.size()));
     EXPECT_EQ(texts[0], generated(plain, {"-n", "9"}));
     EXPECT_EQ(texts[1], generated(plain, {"-n", "3"}));
-    EXPECT_EQ(texts[2],
-              generated(plain, {"-n", "9", "--temp", "0.9", "--top-p", "0.95", "--top-k", "30", "--seed", "7"}));
+    EXPECT_EQ(texts[2], generated(plain, {"-n", "9", "--temp", "0.9", "--top-p", "0.95", "--top-k", "30", "--min-p",
+                                          "0.2", "--seed", "7"}));
     EXPECT_EQ(texts[3], generated(plain, {"-n", "9", "--stop", " "}));
     EXPECT_EQ(texts[4], texts[3]);
     const std::vector<Json> lines = files.results();

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "offload/evicting/policies.h"
 #include "tests/launch/program.h"
 
 namespace trireme::test {
@@ -42,8 +43,8 @@ Words continued(const Words& more) {
 TEST(BoundedSharingCommand, GivesTheTokensOfAFullCacheWhileEverythingIsKept) {
     const Words exact = continued({"--passes", "exact"});
     const std::string plain = trireme(exact).out;
-    for (const char* policy :
-         {"h2o", "streaming", "tova", "snapkv", "pyramidkv", "adakv", "keydiff", "expected", "knorm", "random"}) {
+    for (const KvPolicy kind : evicting_policies()) {
+        const std::string policy(name_of(kind));
         const ProcessResult r =
             trireme(words_of(exact, {"--kv-policy", policy, "--kv-window", "3000", "--kv-positions", "rolling"}));
         EXPECT_EQ(r.out, plain) << policy << r.err;

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "offload/evicting/policies.h"
 #include "tests/launch/program.h"
 
 namespace trireme::test {
@@ -43,7 +44,8 @@ std::vector<json> lines_of(const std::filesystem::path& path) {
 
 TEST(BoundedCommand, GivesTheTokensOfAFullCacheWhileEverythingIsKept) {
     const std::string full = trireme(generate({})).out;
-    for (const char* policy : {"h2o", "streaming", "tova", "snapkv", "knorm", "random", "keydiff", "expected"}) {
+    for (const KvPolicy kind : evicting_policies()) {
+        const std::string policy(name_of(kind));
         const ProcessResult r = trireme(generate({"--kv-policy", policy, "--kv-window", "1000"}));
         EXPECT_EQ(r.out, full) << policy << r.err;
         EXPECT_THAT(r.err, HasSubstr("warning: --kv-window 1000: "));

@@ -7,6 +7,7 @@
 #include <hdf5.h>
 #include <nlohmann/json.hpp>
 
+#include "offload/evicting/policies.h"
 #include "tests/launch/program.h"
 
 namespace trireme::test {
@@ -315,7 +316,8 @@ TEST(ScoreCommand, ScoresPairsUnderAPolicy) {
         EXPECT_NE(few[i]["logprob"], full[i]["logprob"]);
     }
     // The greedy continuation under a policy is the text of generate under the same policy.
-    for (const std::string name : {"h2o", "tova", "snapkv", "adakv", "knorm", "keydiff", "expected", "pyramidkv"}) {
+    for (const KvPolicy kind : evicting_policies()) {
+        const std::string name(name_of(kind));
         // A pyramid depends on the prompt's length if the prompt is shorter than two budgets.
         const Words policy = {"--kv-policy", name, "--kv-window", name == "pyramidkv" ? "200" : "96"};
         for (const size_t begin : {size_t{0}, size_t{1500}}) {

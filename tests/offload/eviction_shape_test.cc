@@ -86,7 +86,8 @@ TEST(EvictionShape, MakesARule) {
         s.first_head = 4;
         const SlotRule rule = s.rule();
         EXPECT_EQ(rule.by, by) << name_of(policy);
-        EXPECT_TRUE(rule.half && rule.per_query);
+        EXPECT_TRUE(rule.half);
+        EXPECT_EQ(rule.per_query, policy == KvPolicy::kH2o);  // only sums are divided
         EXPECT_EQ(rule.recent, s.recent());
         EXPECT_EQ(rule.sinks, 3);
         EXPECT_EQ(rule.decay, 0.5F);

@@ -53,9 +53,7 @@ class BoundedForwardOf : public testing::TestWithParam<const char*> {};
 TEST_P(BoundedForwardOf, AllocatesNothing) {
     SelfComm comm;
     Engine engine(data_path(GetParam()), {.context = 300}, comm, 2);
-    for (const KvPolicy policy :
-         {KvPolicy::kH2o, KvPolicy::kStreaming, KvPolicy::kTova, KvPolicy::kSnapKv, KvPolicy::kPyramidKv,
-          KvPolicy::kAdaKv, KvPolicy::kKeyNorm, KvPolicy::kRandom, KvPolicy::kKeyDiff, KvPolicy::kExpected}) {
+    for (const KvPolicy policy : evicting_policies()) {
         const EvictionShape shape = {
             .policy = policy, .budget = 64, .heavy = 32, .rolling = true, .observe = 16, .pool = 3, .every = 7};
         Level level(engine.device(), comm, engine.weights(),

@@ -163,10 +163,10 @@ TEST_P(BoundedSharing, ComesBackToTheEndOfThePromptAndMakesRoom) {
 // 3 KV heads on 4 ranks: some are held twice. Both copies retain the same tokens, and all ranks together retain what
 // one rank does.
 TEST_P(BoundedSharing, RanksKeepTheSameTokens) {
-    const KvPolicy policies[] = {KvPolicy::kH2o, KvPolicy::kTova, KvPolicy::kSnapKv, KvPolicy::kAdaKv};
+    const auto policies = evicting_policies();
     const HeadsBy ways[] = {HeadsBy::kFirst, HeadsBy::kMean, HeadsBy::kSum, HeadsBy::kMax};
-    for (size_t number = 0; number < 8; ++number) {
-        const KvPolicy policy = policies[number % 4];
+    for (size_t number = 0; number < 2 * policies.size(); ++number) {
+        const KvPolicy policy = policies[number % policies.size()];
         const HeadsBy heads = ways[(number + number / 4) % 4];
         EvictionShape shape = shape_of(policy, 24);
         shape.heads = heads;

@@ -159,8 +159,7 @@ TEST(Bounded, MakesRoomForATurn) {
 }
 
 TEST(Bounded, RanksKeepTheSameTokens) {
-    for (const KvPolicy policy :
-         {KvPolicy::kH2o, KvPolicy::kTova, KvPolicy::kSnapKv, KvPolicy::kAdaKv, KvPolicy::kRandom}) {
+    for (const KvPolicy policy : evicting_policies()) {
         for (int way = 0; way < 8; ++way) {
             EvictionShape shape = shape_of(policy, 24);
             shape.heads = static_cast<HeadsBy>(way % 4);
