@@ -72,6 +72,23 @@ constexpr float random_score(const SlotRule& rule, int64_t owner, int64_t head, 
     return static_cast<float>((x ^ x >> 31) >> 40) * 0x1p-24F;
 }
 
+/// Score of a new token, before attention has seen it. `square`: of its key's norm, used by kKeyNorm only.
+constexpr float first_score(const SlotRule& rule, int64_t owner, int64_t head, int64_t token, float square) {
+    switch (rule.by) {
+        case ScoreBy::kRandom:
+            return random_score(rule, owner, head, token);
+        case ScoreBy::kKeyNorm:
+            return -square;
+        case ScoreBy::kNothing:
+        case ScoreBy::kSum:
+        case ScoreBy::kLast:
+        case ScoreBy::kWindow:
+        case ScoreBy::kKeyDiff:  // scored at the end of a call, if at all
+            break;
+    }
+    return 0;
+}
+
 /// Priority of an unprotected token, all different: the lowest is evicted first. `tokens`: the sequence's length so
 /// far.
 constexpr uint64_t worth(const SlotRule& rule, float score, int64_t token, int64_t tokens) {

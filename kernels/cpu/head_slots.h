@@ -72,21 +72,10 @@ inline void check_tokens(const char* op, int64_t tokens, int64_t most) {
     check(tokens >= 0 && tokens <= most, "{}: a head has {} tokens where {} may be", op, tokens, most);
 }
 
-/// Score of a new token, before attention has seen it. key(piece, first, n) copies elements of its key.
+/// first_score() of slot_rule.h. key(piece, first, n) copies elements of its key.
 template <class Key>
 float first_score(const SlotRule& rule, const KvLayout& l, int64_t owner, int64_t head, int64_t token, const Key& key) {
-    switch (rule.by) {
-        case ScoreBy::kRandom:
-            return random_score(rule, owner, head, token);
-        case ScoreBy::kKeyNorm:
-            break;
-        case ScoreBy::kNothing:
-        case ScoreBy::kSum:
-        case ScoreBy::kLast:
-        case ScoreBy::kWindow:
-        case ScoreBy::kKeyDiff:  // scored at the end of a call, if at all
-            return 0;
-    }
+    if (rule.by != ScoreBy::kKeyNorm) return first_score(rule, owner, head, token, 0);
     constexpr int64_t kPiece = 64;
     static_assert(kPiece % kQuantBlock == 0, "KeyBlocks moves pairs of bf16, and whole blocks of q8_0");
     alignas(64) char piece[kPiece * sizeof(float)];
@@ -99,7 +88,7 @@ float first_score(const SlotRule& rule, const KvLayout& l, int64_t owner, int64_
             sum = std::fma(x, x, sum);
         }
     }
-    return -sum;
+    return first_score(rule, owner, head, token, sum);
 }
 
 /// Calls body(head) for all heads, on several threads if their `elements` are worth it (for_rows).

@@ -32,7 +32,7 @@ class OrderedRow {
     template <class Visit>
     void parts(const Visit& visit) const;
     void apply_filters(const SamplingRule& rule);
-    /// A filter keeps the first n tokens, all of them in order: n >= 1. The distribution becomes theirs.
+    /// Keeps the first n tokens, n >= 1, which must be in order already, and updates the distribution.
     void keep(size_t n);
     /// Finds the next tokens; false: all had been found.
     bool find();

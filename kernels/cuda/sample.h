@@ -20,8 +20,8 @@ struct Sample {
     static constexpr int kBits = 8, kDigits = 1 << kBits, kGroup = 16, kGroups = kDigits / kGroup;
     static constexpr int kCopies = 8;  // copies of a digit's sum: lanes that add to the same one wait for each other
     static constexpr int kSiblings = 64;
-    /// add_up() writes sums and groups after two barriers, so those who read them need none before the next add_up().
-    /// largest() writes sums without a barrier, before any other step. list() is called once.
+    /// add_up() passes two barriers before it writes sums and groups, so readers of its results need no barrier of
+    /// their own. largest() writes sums without one: it comes first. list() is called at most once.
     struct Shared {
         uint64_t list[kListed];
         uint64_t sums[kDigits], groups[kGroups];

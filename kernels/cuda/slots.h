@@ -26,27 +26,16 @@ struct Slots {
     }
 };
 
-/// Score of a new token, before attention has seen it.
+/// first_score() of slot_rule.h; it reads the key where the score comes from it.
 TRIREME_GPU float first_score(const SlotRule& rule, const Kv& kv, int64_t owner, int64_t head, int64_t token,
                               const char* key) {
-    switch (rule.by) {
-        case ScoreBy::kRandom:
-            return random_score(rule, owner, head, token);
-        case ScoreBy::kKeyNorm:
-            break;
-        case ScoreBy::kNothing:
-        case ScoreBy::kSum:
-        case ScoreBy::kLast:
-        case ScoreBy::kWindow:
-        case ScoreBy::kKeyDiff:  // scored at the end of a call, if at all
-            return 0;
-    }
+    if (rule.by != ScoreBy::kKeyNorm) return first_score(rule, owner, head, token, 0);
     float sum = 0;
     for (int64_t i = 0; i < kv.dim; ++i) {
         const float x = element_of(kv.k_type, key, kv.dim, i);
         sum = fmaf(x, x, sum);
     }
-    return -sum;
+    return first_score(rule, owner, head, token, sum);
 }
 
 /// Kernels::pool_weights. Grid: runs of kThreads slots, KV heads, owners. A thread has a slot: it adds the weights of

@@ -61,6 +61,15 @@ TEST(BoundedCommand, SaysWhatItKeeps) {
                 HasSubstr("first layer to 19 "));
 }
 
+// The default number of sinks, 4, yields to a budget that has no room for them; a given number does not.
+TEST(BoundedCommand, HasFewerSinksByDefaultInASmallBudget) {
+    const Words streaming = {"--kv-policy", "streaming", "--kv-window", "4"};
+    const ProcessResult r = trireme(generate(streaming));
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_THAT(r.err, HasSubstr("3 the first"));
+    EXPECT_EQ(trireme(words_of(generate(streaming), {"--kv-sinks", "4"})).status, 78);
+}
+
 TEST(BoundedCommand, TakesTheCookbooksNames) {
     const Words ours = {"--kv-policy", "h2o", "--kv-window", "48", "--kv-heavy", "20", "--kv-positions", "rolling"};
     const Words theirs = {"--enable_h2o_generation",  "--num_window_length", "48", "--num_heavy_hitter_tokens", "20",

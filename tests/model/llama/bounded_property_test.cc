@@ -90,8 +90,8 @@ class BoundedProperties : public testing::Test {
         }
         return said;
     }
-    // Checks that every head retains as many tokens as its budget allows, the last ones among them. Heads that share
-    // slots do so together.
+    // Checks that every head retains its most recent tokens, and as many tokens as its budget allows; heads that share
+    // slots, as many as their budgets together allow.
     static void check(const KvCache& cache, const EvictionShape& shape, Result& said) {
         const SlotKv& kv = *cache.retained();
         const auto* tokens = static_cast<const int32_t*>(kv.tokens.data());
