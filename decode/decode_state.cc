@@ -7,11 +7,6 @@
 #include "runtime/index.h"
 
 namespace trireme {
-namespace {
-
-constexpr int64_t kManyPending = 16;
-
-}  // namespace
 
 void DecodeState::take_part(std::span<const int32_t> prompt) {
     const KvCache::PromptPart part = level_.cache().part_of_prompt(static_cast<int64_t>(prompt.size()));
@@ -121,8 +116,13 @@ void DecodeState::commit() {
         staged_.clear();
         return;
     }
-    keep_staged();
-    if (pending() > kManyPending) catch_up();
+    if (staged_.empty()) {
+        level_.cache().drop(sequence_);
+    } else {
+        level_.keep(sequence_, staged_);
+    }
+    staged_.clear();
+    if (pending() > kMostPending) pending_.erase(pending_.begin(), pending_.end() - kMostPending);
 }
 
 void DecodeState::state(Archive& ar, bool tiles) {
@@ -134,29 +134,6 @@ void DecodeState::state(Archive& ar, bool tiles) {
     ar.value(at_prompt_);
     check_ids(pending_, level_.config().vocab);
     if (ar.loads() && at_prompt_) level_.logits().restore();
-}
-
-void DecodeState::keep_staged() {
-    if (staged_.empty()) {
-        level_.cache().drop(sequence_);
-    } else {
-        level_.keep(sequence_, staged_);
-    }
-    staged_.clear();
-}
-
-// Computes all pending tokens but the last, which is computed when its logits are required. Otherwise tokens that
-// accumulate while nothing is proposed would exceed the rows of a forward.
-void DecodeState::catch_up() {
-    level_.cache().drop(sequence_);
-    const int64_t n = std::min({pending() - 1, kMaxRows, level_.context() - committed()});
-    if (n <= 0) return;
-    rows_of_pending(rows_);
-    rows_.resize(static_cast<size_t>(n));
-    level_.extend(rows_);
-    for (int32_t r = 0; r < n; ++r) staged_.push_back(first_row_ + r);
-    pending_.erase(pending_.begin(), pending_.begin() + n);
-    keep_staged();
 }
 
 void DecodeState::truncate(int64_t n, int32_t next) {

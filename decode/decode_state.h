@@ -24,7 +24,7 @@ class DecodeState {
     int sequence() const { return sequence_; }
     /// True until the first token after the prompt: the level's logits are then those of the next token.
     bool at_prompt() const { return at_prompt_; }
-    /// Tokens of the sequence.
+    /// Tokens of the sequence that the level has read or will read.
     int64_t length() const { return committed() + tokens(staged_) + tokens(pending_); }
     /// Tokens that no forward has computed.
     int64_t pending() const { return tokens(pending_); }
@@ -64,10 +64,12 @@ class DecodeState {
     Row tip();
     /// Appends a path of that tree from its first row on, given as indices of the level's staged rows.
     void accept_staged(std::span<const int32_t> path);
-    /// Makes the sequence final: commits its staged rows to the level's KV cache and drops other staged rows. If many
-    /// tokens are pending, computes all but the last. If another level's cache fills this one's, only adopts its
+    /// Makes the sequence final: commits its staged rows to the level's KV cache and drops other staged rows. Of more
+    /// than kMostPending pending tokens, the level never reads the first ones, and length() does not count them: while
+    /// nothing is drafted, a drafting level costs nothing. If another level's cache fills this one's, only adopts its
     /// length; that level must have committed before.
     void commit();
+    static constexpr int64_t kMostPending = 16;
     /// Serialises this state and the level's, after commit(). Without `tiles`, the caller serialises full-cache tiles.
     void state(Archive& ar, bool tiles);
     /// Truncates to n tokens, at least the prompt's, then appends `next` unless it is -1.
@@ -78,9 +80,6 @@ class DecodeState {
     int64_t committed() const { return level_.length(sequence_); }
     static int64_t tokens(const std::vector<int32_t>& v) { return static_cast<int64_t>(v.size()); }
 
-    void keep_staged();
-    void catch_up();
-
     Level& level_;
     int sequence_;
     std::vector<int32_t> prompt_;  // the part that was read
@@ -88,7 +87,6 @@ class DecodeState {
     std::vector<int32_t> staged_;   // rows
     std::vector<int32_t> pending_;  // tokens
     int32_t first_row_ = 0;         // the staged row of the first pending token, after append_pending()
-    std::vector<Row> rows_;         // scratch of catch_up()
 };
 
 }  // namespace trireme

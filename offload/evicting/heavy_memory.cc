@@ -45,7 +45,7 @@ WantedTensors HeavyMemory::wants(const KvShape& k, const EvictionShape& s, const
         {&pooled, DType::kF32, {o, h, of_head + 1}},
         {&row_totals, DType::kF32, {kPrefillRows, heads, 2}},
         {&sums, DType::kF32, {heads, n}},
-        {&zeros, DType::kF32, {std::max(o * h, heads * n)}},
+        {&zeros, DType::kF32, {std::max(o * h * (of_head + 1), heads * n)}},
         {&prompt_weights, DType::kF32, {readers.places() * h, n}},
         {&scores, DType::kF32, {h, n}},
         {&keys, DType::kI64, {h, 2 * n}},

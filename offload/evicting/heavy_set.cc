@@ -125,11 +125,13 @@ LayerKv HeavySet::layer(OwnerIndex owner) const {
 void HeavySet::taken_over() {
     check(!behind_, "heavy hitters: tokens were kept after {} without an observer", tokens_);
     followed_ = true;
+    was_read_ = false;
 }
 
 // Begins a forward of the full cache, or a prefill.
 void HeavySet::begin(int64_t, int64_t tokens) {
     prefill_ = tokens != full_.length(sequence_);
+    weighs_ = was_read_;
     if (!prefill_) return;
     check(full_.length(sequence_) == 0, "heavy hitters: a prompt of {} tokens, {} of them there before", tokens,
           full_.length(sequence_));
@@ -156,7 +158,7 @@ void HeavySet::query(Kernels& op, OwnerIndex owner, LayerIndex layer, const Quer
     const auto& [q, first] = queries;
     const bool recorded = graphs_ && full_.recordable(owner);
     const int64_t place = places_[layer.at()];
-    if (prefill_ || place < 0 || (!followed_ && !recorded)) return;
+    if (prefill_ || place < 0 || (!weighs_ && !recorded)) return;
     // A graph recorded for a number of rows is replayed wherever the rows are staged.
     check(first == 0 || !recorded, "heavy hitters: rows of a graph from {} on", first);
     const Tensor to = m_.queries.slice_rows(first, q.rows()).slice_cols(place * q.cols(), q.cols());
@@ -225,9 +227,8 @@ void HeavySet::kept(Kernels& op, int64_t, int64_t first, std::span<const int32_t
     ready_ = compute_.record();
 }
 
-/// A staged row, whose queries are stored here, becomes the sequence's token `token`.
+/// A staged row becomes the sequence's token `token`. Without weights, it has none, and gives none to other tokens.
 void HeavySet::step(Kernels& op, int32_t row, int64_t token) {
-    const int64_t heads = model_.readers.heads(), dim = kv_.layout.head_dim;
     // The staged rows from this one on, so that it is the first one.
     const auto from_row = [&](const Tensor& staged) {
         char* first =
@@ -237,6 +238,18 @@ void HeavySet::step(Kernels& op, int32_t row, int64_t token) {
     SlotKv kv = m_.kv;
     kv.staged_k = from_row(kv.staged_k);
     kv.staged_v = from_row(kv.staged_v);
+    if (weighs_) {
+        weigh(op, kv, row);
+    } else {
+        compute_.copy(m_.pooled, Tensor(m_.zeros.data(), DType::kF32, m_.pooled.shape()));
+    }
+    op.slot_step(kv, m_.pooled, shape_.rule(), token);
+}
+
+/// Sets m_.pooled to the attention that the row's queries, which are stored here, give to the slots of `kv` and to the
+/// row, its first staged one.
+void HeavySet::weigh(Kernels& op, const SlotKv& kv, int32_t row) {
+    const int64_t heads = model_.readers.heads(), dim = kv_.layout.head_dim;
     const Tensor queries = m_.queries.slice_rows(row, 1);
     for (const Run& run : runs_) {
         const RowsView rows = {.slots = run.strict ? m_.slot_before : m_.slot,
@@ -266,7 +279,6 @@ void HeavySet::step(Kernels& op, int32_t row, int64_t token) {
                         by_owner(m_.totals), m_.kv_of_head.first_rows(heads), m_.shares, pool);
     }
     if (model_.exchange) model_.exchange(op, m_.pooled);
-    op.slot_step(kv, m_.pooled, shape_.rule(), token);
 }
 
 // Both sets work on the stream of their cache.

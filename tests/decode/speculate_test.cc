@@ -326,21 +326,39 @@ TEST_F(Speculation, OfADraftFindsRoomWithStagedRows) {
     EXPECT_EQ(draft_engine->cache().staged().size(), kMaxRows);
 }
 
-// While a draft is not used, it computes committed tokens in batches of 16, as far as its context allows.
-TEST_F(Speculation, OfADraftThatOnlyListensIsComputedNowAndThen) {
+// While a draft is not used, it computes nothing; then it reads the last 16 tokens, as far as its context allows.
+TEST_F(Speculation, ADraftThatIsNotAskedComputesNothing) {
     Engine draft_engine(data_path("models/kjv-draft"), kExact, comm);
     const auto prompt = static_cast<int64_t>(request.prompt.size());
-    Level small(draft_engine.device(), comm, draft_engine.weights(), {.context = prompt + 17});
-    Drafter draft("draft", draft_engine.device(), small, request.sampling, 0, 1, 5);
-    draft.prefill(request.prompt, {});
-    draft.begin(0);
-    for (int32_t heard = 1; heard <= 60; ++heard) {
-        draft.resolve({}, heard);
+    const auto listen = [&](int64_t context) {
+        Level level(draft_engine.device(), comm, draft_engine.weights(), {.context = context});
+        Drafter draft("draft", draft_engine.device(), level, request.sampling, 0, 1, 5);
+        draft.prefill(request.prompt, {});
+        draft.begin(0);
+        for (int32_t heard = 1; heard <= 60; ++heard) {
+            draft.resolve({}, heard);
+            draft.commit();
+            EXPECT_EQ(level.length(), prompt) << heard;
+        }
+        std::vector<int32_t> proposed;
+        for (const Proposed& p : draft.propose(5)) proposed.push_back(p.token);
+        draft.resolve({}, -1);
         draft.commit();
-        // After 17 tokens it computes all but the last one; of the next 16, only one fits into the context.
-        EXPECT_EQ(small.length(), prompt + (heard < 17 ? 0 : heard < 33 ? 16 : 17)) << heard;
-    }
-    EXPECT_TRUE(draft.propose(5).empty());
+        EXPECT_EQ(level.length(), prompt + (proposed.empty() ? 0 : 16));
+        return proposed;
+    };
+    // The draft of the prompt and tokens 45 to 60.
+    Level alone(draft_engine.device(), comm, draft_engine.weights(), {.context = 512});
+    Drafter draft("draft", draft_engine.device(), alone, request.sampling, 0, 1, 5);
+    std::vector<int32_t> text = request.prompt;
+    for (int32_t heard = 45; heard <= 60; ++heard) text.push_back(heard);
+    draft.prefill(text, {});
+    draft.begin(0);
+    std::vector<int32_t> expected;
+    for (const Proposed& p : draft.propose(5)) expected.push_back(p.token);
+
+    EXPECT_EQ(listen(512), expected);
+    EXPECT_EQ(listen(prompt + 16), std::vector<int32_t>());
 }
 
 /// Counts the prompts that a cache has read.

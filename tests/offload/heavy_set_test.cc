@@ -5,6 +5,7 @@
 #include "offload/evicting/heavy_set.h"
 
 #include <cstring>
+#include <map>
 #include <memory>
 #include <random>
 #include <vector>
@@ -258,6 +259,7 @@ class Pair {
         by_full_.prefill(n);
         by_bounded_.prefill(n);
         set_.taken_over();
+        set_.begin_reading(*stream_);
         expect_same("a prompt", n);
     }
     /// Runs a forward that keeps n tokens, with `refused` rejected rows in front of each.
@@ -279,9 +281,11 @@ class Pair {
         bounded_.truncate(0, prompt);
         stream_->synchronize();
         set_.taken_over();
+        set_.begin_reading(*stream_);
         expect_same("the prompt again", prompt);
     }
     HeavySet& set() { return set_; }
+    Stream& stream() { return *stream_; }
     FullCache& full() { return full_; }
     Hand& by_full() { return by_full_; }
 
@@ -404,6 +408,47 @@ TEST(HeavySet, OfManyHeadsStepsSomeOwnersAtOnce) {
     follow(c, 90);
     c.layers = kSharing[0];
     follow(c, 90);
+}
+
+/// Scores by token of one KV head.
+std::map<int32_t, float> scores_of(const HeavySet& set, int64_t head) {
+    const SlotKv& kv = set.slots_kv();
+    std::map<int32_t, float> scores;
+    for (int64_t s = 0; s < static_cast<const int32_t*>(kv.counts.data())[head]; ++s) {
+        const int64_t i = head * kv.slots() + s;
+        scores[static_cast<const int32_t*>(kv.tokens.data())[i]] = static_cast<const float*>(kv.scores.data())[i];
+    }
+    return scores;
+}
+
+// New tokens take slots with a score of 0, and no attention changes the score of another token.
+TEST(HeavySet, FollowsWithoutAttentionWhileNoReaderReads) {
+    Pair pair({});
+    pair.prefill(60);
+    pair.round(3, 1);
+    pair.set().taken_over();
+    std::vector<std::map<int32_t, float>> before;
+    for (int64_t head = 0; head < kOwners * kKvHeads; ++head) before.push_back(scores_of(pair.set(), head));
+    pair.by_full().step({63, 900, 64}, {0, 2});
+    pair.set().taken_over();
+    pair.by_full().step({65}, {0});
+    EXPECT_EQ(pair.set().tokens(), 66);
+    for (int64_t head = 0; head < kOwners * kKvHeads; ++head) {
+        std::map<int32_t, float> now = scores_of(pair.set(), head);
+        EXPECT_EQ(std::ssize(now), Case().shape.budget);
+        for (const int32_t token : {63, 64, 65}) {
+            ASSERT_TRUE(now.contains(token)) << "head " << head;
+            EXPECT_EQ(now[token], 0) << "head " << head;
+            now.erase(token);
+        }
+        for (const auto& [token, score] : now) {
+            EXPECT_EQ(score, before[static_cast<size_t>(head)].at(token)) << "token " << token;
+        }
+    }
+    pair.set().taken_over();
+    pair.set().begin_reading(pair.stream());
+    pair.by_full().step({66}, {0});
+    EXPECT_GT(scores_of(pair.set(), 0).at(65), 0);
 }
 
 TEST(HeavySet, IgnoresLevelsThatDoNotRead) {
