@@ -26,30 +26,47 @@ std::span<const int32_t> Session::unread() const {
     return std::span(text_).subspan(index(model_.length()));
 }
 
-bool Session::read(std::span<const int32_t> ids, Turn& turn, const Interrupt& interrupt) {
-    const std::vector<int32_t> given(ids.begin(), ids.end());
-    check_ids(given, model_.config().vocab);
-    const auto tokens = static_cast<int64_t>(unread().size() + given.size());
+/// Reads ids after the text. Returns whether room was made for them first (Turn::reserved).
+bool Session::append(const std::vector<int32_t>& ids, const Progress& progress) {
+    check_ids(ids, model_.config().vocab);
+    const auto tokens = static_cast<int64_t>(unread().size() + ids.size());
     require(model_.context() - model_.length() - tokens >= 1, Exit::kConfig,
             "turn {}: {} tokens after {} do not fit the context of {}; raise it (-c), or let "
             "positions roll",
             turn_ + 1, tokens, model_.length(), model_.context());
-
     const bool reserved = model_.reserve(0, tokens);
+    text_.insert(text_.end(), ids.begin(), ids.end());
+    decoder_.read_on(text_, progress);
+    answer_begin_ = static_cast<int64_t>(text_.size());
+    return reserved;
+}
+
+bool Session::read(std::span<const int32_t> ids, Turn& turn, const Interrupt& interrupt) {
+    const std::vector<int32_t> given(ids.begin(), ids.end());
+    const auto tokens = static_cast<int64_t>(unread().size() + given.size());
     const uint64_t begin = trace::now();
-    text_.insert(text_.end(), given.begin(), given.end());
+    bool reserved = false;
     try {
-        decoder_.read_on(text_, [&](int64_t, int64_t) {
+        reserved = append(given, [&](int64_t, int64_t) {
             if (interrupt && interrupt({})) throw GivenUp();
         });
     } catch (const GivenUp&) {
         return false;
     }
     turn.prefill_ms = trace::ms_since(begin);
-    answer_begin_ = static_cast<int64_t>(text_.size());
     said_.push_back({.ids = given, .answer = {}, .prompt_tokens = tokens, .reserved = reserved});
     if (read_) read_();
     return true;
+}
+
+void Session::read_ahead(std::span<const int32_t> ids, const Progress& progress) {
+    append({ids.begin(), ids.end()}, progress);
+}
+
+void Session::close_answer() {
+    if (!said_.empty()) said_.back().done = true;
+    turn_ = static_cast<uint32_t>(said_.size());
+    stands_ = Stands::kBefore;
 }
 
 std::optional<Turn> Session::answer(std::span<const int32_t> ids, int64_t most, const StopRules& rules,

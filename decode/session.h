@@ -43,6 +43,12 @@ class Session {
     std::optional<Turn> answer(std::span<const int32_t> ids, int64_t most, const StopRules& rules,
                                const OnToken& on_token = {}, const Interrupt& interrupt = {});
 
+    /// Reads ids that belong to no turn: a document before the first question. Errors: as answer().
+    void read_ahead(std::span<const int32_t> ids, const Progress& progress = {});
+    /// The next turn follows the last answer, also one that was interrupted, or that a resumed session would continue
+    /// or report again.
+    void close_answer();
+
     /// Sets a function to call when a turn has been read, before anything is drawn.
     void on_read(std::function<void()> read) { read_ = std::move(read); }
     /// The whole conversation without EOS tokens. The model has processed all but possibly the last token.
@@ -70,6 +76,7 @@ class Session {
         StopReason stop = StopReason::kLimit;
     };
     bool read(std::span<const int32_t> ids, Turn& turn, const Interrupt& interrupt);
+    bool append(const std::vector<int32_t>& ids, const Progress& progress);
     std::span<const int32_t> unread() const;
 
     Decoder& decoder_;

@@ -107,6 +107,8 @@ void run_command(const Start& start, const RankGroup& rank_group) {
     switch (*start.call.command) {
         case Command::kGenerate:
             return run_generate(start, rank_group);
+        case Command::kChat:
+            return run_chat(start, rank_group);
         case Command::kTokenize:
             return run_tokenize(start, rank_group);
         case Command::kScore:

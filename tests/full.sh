@@ -9,7 +9,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-items='1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16' fuzz_seconds=600 again='' ledger=docs/results/ledger.md
+items='1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17' fuzz_seconds=600 again='' ledger=docs/results/ledger.md
 while (( $# )); do
     case $1 in
         --items) items=${2:?tests/full.sh: --items wants numbers}; shift ;;
@@ -64,6 +64,7 @@ item_title=(
     [14]='Snapshots, stores, Slurm'
     [15]='Faults'
     [16]='The CUDA module on a software GPU'
+    [17]='Chat, and files of neighbouring tools'
 )
 
 item_1() {
@@ -250,6 +251,16 @@ item_16() {
     local log=$logs/full-software-gpu.log
     tests/gpu_software.sh --full >"$log" 2>&1 || { tail -n 40 "$log"; return 1; }
     grep 'skipped' "$log" || tail -n 1 "$log"
+}
+
+item_17() {
+    local venv
+    venv=$(dirname "$TRIREME_DEMO_MODEL")/venv-openai
+    suite release '^(chat_test|chat_terminal)' || return
+    if [[ ! -x $venv/bin/python ]]; then
+        (/usr/bin/python3 -m venv "$venv" && "$venv/bin/pip" install openai==3.57.0 jinja2==3.1.6) >"$logs/venv-openai.log" 2>&1 || return
+    fi
+    "$venv/bin/python" tests/openai_types.py build/release/launch/trireme
 }
 
 # Sets demo: a folder with the demo model, in the format that the reference reads.

@@ -13,6 +13,8 @@ BY_HAND = {
     "tests/bench/random_gguf.py": "models for measurements of speed, up to 5 GB",
     "tests/bench/versus_llama_cpp/logits.py": "figures of docs/results/ledger.md; requires llama-cpp-python and h5py",
     "tests/bench/round_picture.py": "a picture of docs/pictures",
+    "tests/bench/chat_picture.py": "a picture of docs/pictures",
+    "tests/bench/never_loses.py": "a table of docs/results/speculation.md",
     "tests/bench/speculation_forecast.py": "a table of docs/results/speculation.md",
     "tests/packages.sh": "requires a fresh Debian root, and its packages from the network",
 }

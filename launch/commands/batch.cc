@@ -21,6 +21,13 @@
 namespace trireme {
 namespace {
 
+/// Writes the lines of requests that cannot be run, if there are no others.
+void end_of_bad(BatchState& books) {
+    if (books.written == books.wanted) return;
+    books.output->begin();
+    append_bad(books, books.wanted);
+}
+
 /// Runs the open requests. Returns 0, or the status of a signal.
 int run_requests(const Start& start, const RankGroup& rank_group, BatchState& books) {
     const Options& o = start.call.options;
@@ -35,13 +42,16 @@ int run_requests(const Start& start, const RankGroup& rank_group, BatchState& bo
         left = left_of(books, o, engine, waiting);
     });
     left = shared(rank_group, left);
-    if (left.empty()) return 0;
+    if (left.empty()) {
+        rank_group.first_only([&] { end_of_bad(books); });
+        return 0;
+    }
     RunLog log(o, rank_group.comm().rank(), rank_group.comm().size());
     const uint64_t begin = trace::now();
     int64_t finished = 0;
     const OnBatchDone done = [&](const BatchRequest& request, const BatchDone& d) {
         rank_group.first_only([&] {
-            books.output->append(line_of(books, o, request.index, d.made, request.tokens(), d.seconds));
+            append_result(books, request.index, line_of(books, o, request.index, d.made, request.tokens(), d.seconds));
             warn_of_empty_answer(o, d.made);
         });
         const int64_t behind = std::ssize(d.made.ids) - 1;
@@ -65,6 +75,7 @@ int run_requests(const Start& start, const RankGroup& rank_group, BatchState& bo
     rank_group.first_only([&] { books.output->begin(); });
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
     const int status = runs.run(done);
+    if (status == 0) rank_group.first_only([&] { append_bad(books, books.wanted); });
     write_trace(o, rank_group);
     write_record(rank_group, {.start = start, .engine = engine, .log = log, .status = status});
     return status;
@@ -88,6 +99,7 @@ void run_batch(const Start& start, const RankGroup& rank_group) {
         log::info("stopped by signal {}; the same command{} continues after what is done", status - 128,
                   o.force ? " without --force" : "");
     }
+    if (books.failed > 0) log::warn("{} of {} requests were not run; their lines say why", books.failed, books.wanted);
     if (!books.rouge.empty()) log_rouge(books.rouge);
     if (status != 0) throw Stopped{status};
 }

@@ -77,13 +77,20 @@ void BatchOutput::open(int creation) {
 void BatchOutput::require_of(const std::vector<BatchLine>& requests) const {
     for (int64_t i = 0; i < done(); ++i) {
         const Json& line = lines_[static_cast<size_t>(i)];
+        const bool more = i < static_cast<int64_t>(requests.size());
+        if (more && requests[static_cast<size_t>(i)].openai) {
+            const BatchLine& request = requests[static_cast<size_t>(i)];
+            require(line.is_object() && line.value("id", "") == openai_id(*request.openai), Exit::kData,
+                    "{}: is not the result of {}; {}", where(i), request.where, kInstead);
+            continue;
+        }
         const auto index = line.is_object() ? line.find("index") : line.end();
         require(line.is_object() && index != line.end() && line.contains("request"), Exit::kData,
                 "{}: holds {}, want an object with index and request, as batch writes it; {}", where(i),
                 line.is_object() ? "an object without them" : line.type_name(), kInstead);
         require(*index == i, Exit::kData, "{}: has the index {}, want {}; {}", where(i), index->dump(), i, kInstead);
-        require(i < static_cast<int64_t>(requests.size()), Exit::kData,
-                "{}: is the line of one more request; the input has {}; {}", where(i), requests.size(), kInstead);
+        require(more, Exit::kData, "{}: is the line of one more request; the input has {}; {}", where(i),
+                requests.size(), kInstead);
         const BatchLine& request = requests[static_cast<size_t>(i)];
         require(line.at("request") == request.object, Exit::kData, "{}: its request is not that of {}; {}", where(i),
                 request.where, kInstead);
@@ -93,8 +100,15 @@ void BatchOutput::require_of(const std::vector<BatchLine>& requests) const {
 void BatchOutput::require_made_with(const KeyValues& settings) const {
     const std::map<std::string, std::string> mine(settings.begin(), settings.end());
     for (int64_t i = 0; i < done(); ++i) {
-        const auto found = lines_[static_cast<size_t>(i)].find("settings");
-        require(found != lines_[static_cast<size_t>(i)].end() && found->is_object(), Exit::kData,
+        const Json& line = lines_[static_cast<size_t>(i)];
+        if (line.contains("custom_id")) {
+            const Json::json_pointer place("/response/body/system_fingerprint");
+            require(!line.contains(place) || line.at(place) == fingerprint_of(settings), Exit::kData,
+                    "{}: was made with other settings, or by another version; {}", where(i), kInstead);
+            continue;
+        }
+        const auto found = line.find("settings");
+        require(found != line.end() && found->is_object(), Exit::kData,
                 "{}: does not say with which settings it was made; {}", where(i), kInstead);
         std::map<std::string, std::string> theirs;
         for (const auto& [name, value] : found->items()) {

@@ -51,6 +51,7 @@ void read_settings(BatchLine& line) {
         const std::string text = value->dump();
         Options scratch;
         find_key(flag)->set(scratch, {fmt::format("{}: {}", line.where, key), text});
+        require(scratch.n_predict != 0, Exit::kConfig, "{}: {} is 0, want 1 or more, or -1", line.where, key);
         const bool drawn = std::string_view(flag) == "seed" && !scratch.seed;
         line.settings.emplace_back(flag, drawn ? fmt::format("{}", drawn_by_system(line.where)) : text);
         if (drawn) log::info("{}: seed {}, drawn (seed -1)", line.where, line.settings.back().second);
@@ -59,27 +60,42 @@ void read_settings(BatchLine& line) {
 }
 
 const char* prompt_key(const BatchLine& line) {
-    for (const char* key : {"input_ids", "prompt", "article"}) {
+    for (const char* key : {"input_ids", "messages", "prompt", "article"}) {
         if (member(line, key) != nullptr) return key;
     }
-    fail(Exit::kData, "{}: has neither prompt nor input_ids nor article", line.where);
+    fail(Exit::kData, "{}: has neither prompt nor messages nor input_ids nor article", line.where);
 }
 
 void require_prompt(const BatchLine& line) {
     const std::string key = prompt_key(line);
     const Json& prompt = line.object.at(key);
-    const bool ids = key == "input_ids";
-    require(ids ? prompt.is_array() : prompt.is_string(), Exit::kData, "{}: {} is {}, want {}", line.where, key,
-            prompt.type_name(), ids ? "an array of token ids" : "a text");
+    const bool ids = key == "input_ids", messages = key == "messages";
+    require(ids || messages ? prompt.is_array() : prompt.is_string(), Exit::kData, "{}: {} is {}, want {}", line.where,
+            key, prompt.type_name(),
+            ids        ? "an array of token ids"
+            : messages ? "an array of messages"
+                       : "a text");
 }
 
 BatchLine read_line(std::string_view text, std::string where) {
     BatchLine line = {.where = std::move(where), .text = std::string(text), .object = {}, .settings = {}};
     line.object = parse_json(text, line.where, {.depth = kMostDepth, .bytes = kMostRequestBytes});
-    require(line.object.is_object(), Exit::kData, "{}: holds {}, want an object with prompt, input_ids or article",
+    require(line.object.is_object(), Exit::kData,
+            "{}: holds {}, want an object with prompt, messages, input_ids or article, or OpenAI's custom_id and body",
             line.where, line.object.type_name());
-    require_prompt(line);
-    read_settings(line);
+    if (!is_openai(line.object)) {
+        require_prompt(line);
+        read_settings(line);
+        return line;
+    }
+    line.openai = read_openai(line.object, text, line.where);
+    try {
+        line.object = own_form(*line.openai, line.object.at("body"), line.where);
+        require_prompt(line);
+        read_settings(line);
+    } catch (const Error& e) {
+        line.bad = e.what();
+    }
     return line;
 }
 
@@ -143,10 +159,36 @@ std::vector<BatchLine> lines_of(std::vector<DataText> texts) {
     return all;
 }
 
-std::vector<int32_t> prompt_of(const BatchLine& line, const Options& o, const Checkpoint& files, int64_t context) {
+namespace {
+
+/// The text of a request with messages. Their members keep the order that they have in the line.
+std::string chat_prompt(const BatchLine& line, const Options& o, ChatRenderer& chat) {
+    nlohmann::ordered_json object = nlohmann::ordered_json::parse(line.text);
+    if (line.openai) object = nlohmann::ordered_json(std::move(object["body"]));
+    ChatRenderer::Conversation talk = {.messages = std::move(object["messages"]), .tools = object["tools"]};
+    const bool has_system =
+        !talk.messages.empty() && talk.messages[0].is_object() && talk.messages[0].value("role", "") == "system";
+    if (!o.system.empty() && !has_system) {
+        nlohmann::ordered_json all = {{{"role", "system"}, {"content", o.system}}};
+        for (nlohmann::ordered_json& m : talk.messages) all.push_back(std::move(m));
+        talk.messages = std::move(all);
+    }
+    return chat.prompt_of(talk, line.where);
+}
+
+}  // namespace
+
+std::vector<int32_t> prompt_of(const BatchLine& line, const Options& o, const Checkpoint& files, ChatRenderer& chat,
+                               int64_t context) {
+    const bool completion = line.openai && !line.openai->chat;  // it has no template
+    const auto with_template = [&](const std::string& text) {
+        return o.chat && !completion ? chat.prompt_of({ChatRenderer::messages_of(o.system, text)}, line.where) : text;
+    };
     if (line.data) {
-        return checked_ids(ids_of(*line.data, files.tokenizer.get(), o.add_special.value_or(true)),
-                           files.config().vocab, context, Command::kBatch, line.where);
+        DataText data = *line.data;
+        if (!data.ids) data.text = with_template(data.text);
+        return checked_ids(ids_of(data, files.tokenizer.get(), adds_special(o, true)), files.config().vocab, context,
+                           Command::kBatch, line.where);
     }
     const std::string key = prompt_key(line);
     const Json& prompt = line.object.at(key);
@@ -154,8 +196,11 @@ std::vector<int32_t> prompt_of(const BatchLine& line, const Options& o, const Ch
     if (key == "input_ids") {
         ids = parse_ids(prompt.dump(), line.where + ": input_ids");
     } else {
-        const std::vector<int32_t> encoded =
-            encode_prompt(*files.tokenizer, prompt.get_ref<const std::string&>(), o.add_special.value_or(true));
+        const bool messages = key == "messages";
+        const std::string text =
+            messages ? chat_prompt(line, o, chat) : with_template(prompt.get_ref<const std::string&>());
+        const std::vector<int32_t> encoded = encode_prompt(
+            *files.tokenizer, text, !messages && (completion ? o.add_special.value_or(true) : adds_special(o, true)));
         ids.assign(encoded.begin(), encoded.end());
     }
     return checked_ids(ids, files.config().vocab, context, Command::kBatch, fmt::format("{}: {}", line.where, key));

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "launch/commands/openai_batch.h"
+#include "launch/run/chat/chat_renderer.h"
 #include "launch/run/checkpoint.h"
 #include "launch/run/data_set.h"
 #include "launch/run/rank_group.h"
@@ -34,6 +36,8 @@ struct BatchLine {
     Json object;        // `text`, parsed
     std::vector<std::pair<std::string, std::string>> settings;  // as in BatchRequest
     std::optional<DataText> data = {};                          // with --data: the prompt, which `object` lacks
+    std::optional<OpenAiRequest> openai = {};  // a line of OpenAI's form; `object` is then own_form() of its body
+    std::string bad = {};                      // why such a request cannot be run; empty: it can
 
     /// The reference text for ROUGE, object[key]. Errors: Exit::kData if there is none.
     std::string reference(const std::string& key) const;
@@ -41,7 +45,8 @@ struct BatchLine {
 
 /// Parses the requests that `choice` selects from `text`, the content of the file `name`. Blank lines are skipped;
 /// lines that are not selected are not parsed. `waiting` is called for every request. Errors: Exit::kData for a
-/// malformed request, kConfig for a setting out of range; those of chosen().
+/// malformed request, kConfig for a setting out of range; those of chosen(). A body of OpenAI's form that is malformed
+/// is no error: BatchLine::bad.
 std::vector<BatchLine> parse_batch_lines(std::string_view text, const std::string& name, const DataChoice& choice,
                                          const StillWaiting& waiting = {});
 /// Like parse_batch_lines(), for the file of --input. Errors: also those of the file; Exit::kNoInput without lines.
@@ -51,9 +56,11 @@ std::vector<BatchLine> read_batch_lines(const Options& options, const DataChoice
 /// the XXH3 of the text or of its ids}.
 std::vector<BatchLine> lines_of(std::vector<DataText> texts);
 
-/// The ids of a request's prompt. Errors: Exit::kData for malformed ids, kConfig for ids outside the vocabulary, and
-/// for a prompt that leaves no room for a token in a context of `context` tokens.
-std::vector<int32_t> prompt_of(const BatchLine& line, const Options& options, const Checkpoint& files, int64_t context);
+/// The ids of a request's prompt. `chat` renders messages, and texts with --chat. Errors: Exit::kData for malformed
+/// ids, kConfig for ids outside the vocabulary, and for a prompt that leaves no room for a token in a context of
+/// `context` tokens; those of `chat`.
+std::vector<int32_t> prompt_of(const BatchLine& line, const Options& options, const Checkpoint& files,
+                               ChatRenderer& chat, int64_t context);
 
 /// Returns rank 0's requests on every rank; `mine` of other ranks is not read. A control call.
 std::vector<BatchRequest> shared(const RankGroup& rank_group, const std::vector<BatchRequest>& mine);

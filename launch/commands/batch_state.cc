@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/error.h"
 #include "runtime/log.h"
 
 namespace trireme {
@@ -29,10 +30,13 @@ BatchState open_books(const Options& o, const StillWaiting& waiting) {
         books.lines = read_batch_lines(o, choice, waiting);
     }
     books.output->require_of(books.lines);
+    books.written = done;
     const auto there = static_cast<int64_t>(books.lines.size());
     books.wanted = o.choice.limit == 0 ? there : std::min(o.choice.limit, there);
     for (int64_t i = 0; i < books.wanted && !o.rouge.empty(); ++i) {
         const BatchLine& line = books.lines[static_cast<size_t>(i)];
+        require(!line.openai, Exit::kConfig, "{}: --rouge compares results of batch's own form; leave it out",
+                line.where);
         const std::string reference = line.reference(o.rouge);
         require(has_sentences(reference), Exit::kData, "{}: {} is empty, want the text that --rouge compares with",
                 line.where, o.rouge);
@@ -42,16 +46,24 @@ BatchState open_books(const Options& o, const StillWaiting& waiting) {
     return books;
 }
 
-std::vector<BatchRequest> left_of(const BatchState& books, const Options& o, const Engine& engine,
+std::vector<BatchRequest> left_of(BatchState& books, const Options& o, const Engine& engine,
                                   const StillWaiting& waiting) {
     books.data.require_made_by(engine.checkpoint().tokenizer.get(), o.add_special);
     std::vector<BatchRequest> left;
+    ChatRenderer chat(o.tokenizer_path());
     for (int64_t i = books.output->done(); i < books.wanted; ++i) {
         waiting();
-        const BatchLine& line = books.lines[static_cast<size_t>(i)];
-        left.push_back({.index = i,
-                        .ids = prompt_of(line, o, engine.checkpoint(), engine.longest_context()),
-                        .settings = line.settings});
+        BatchLine& line = books.lines[static_cast<size_t>(i)];
+        if (!line.bad.empty()) continue;
+        try {
+            left.push_back({.index = i,
+                            .ids = prompt_of(line, o, engine.checkpoint(), chat, engine.longest_context()),
+                            .settings = line.settings});
+        } catch (const Error& e) {
+            const bool of_request = e.code() == Exit::kData || e.code() == Exit::kConfig;
+            if (!line.openai || !of_request) throw;
+            line.bad = e.what();
+        }
     }
     return left;
 }
@@ -59,6 +71,9 @@ std::vector<BatchRequest> left_of(const BatchState& books, const Options& o, con
 std::string line_of(BatchState& books, const Options& o, int64_t index, const Continuation& made, int64_t prompt_tokens,
                     double seconds) {
     const BatchLine& request = books.lines[static_cast<size_t>(index)];
+    if (request.openai) {
+        return openai_result(*request.openai, o.model, made, prompt_tokens, fingerprint_of(books.settings));
+    }
     const bool limited = made.stop == StopReason::kLimit || made.stop == StopReason::kContext;
     const auto dump = [](const OrderedJson& json) {
         return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
@@ -79,6 +94,23 @@ std::string line_of(BatchState& books, const Options& o, int64_t index, const Co
                         dump({{"rouge-1", as_json(r.one)}, {"rouge-2", as_json(r.two)}, {"rouge-l", as_json(r.l)}}));
     }
     return line + "}";
+}
+
+void append_bad(BatchState& books, int64_t end) {
+    for (; books.written < end; ++books.written) {
+        const BatchLine& line = books.lines[static_cast<size_t>(books.written)];
+        if (line.bad.empty()) return;
+        log::warn("{}; the request is not run", line.bad);
+        books.output->append(openai_error(*line.openai, line.bad));
+        ++books.failed;
+    }
+}
+
+void append_result(BatchState& books, int64_t index, std::string line) {
+    append_bad(books, index);
+    check(books.written == index, "batch: the result of request {} after {} lines", index, books.written);
+    books.output->append(std::move(line));
+    ++books.written;
 }
 
 void log_rouge(const std::vector<Rouge>& all) {

@@ -17,10 +17,8 @@ namespace {
 std::vector<DataText> all_ids(const Options& o, const Checkpoint& files, const StillWaiting& waiting) {
     const bool special = o.add_special.value_or(true);
     if (o.prompt_from != PromptFrom::kData) {
-        return {{.where = "the prompt",
-                 .name = "",
-                 .text = "",
-                 .ids = read_prompt_ids(o, files.tokenizer.get(), special, waiting)}};
+        return {
+            {.where = "the prompt", .name = "", .text = "", .ids = read_prompt(o, files.tokenizer.get(), waiting).ids}};
     }
     DataSet set = read_data(o, o.choice, waiting, o.prefill > 0 ? o.prefill : INT64_MAX);
     set.require_made_by(files.tokenizer.get(), o.add_special);

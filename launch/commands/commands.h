@@ -13,6 +13,8 @@ namespace trireme {
 void run_generate(const Start& start, const RankGroup& rank_group);
 /// generate --session: answers the turns of a conversation, one after the other. Called by run_generate().
 void run_session(const Start& start, const RankGroup& rank_group);
+/// A conversation in the terminal.
+void run_chat(const Start& start, const RankGroup& rank_group);
 /// Continues every prompt of a file, and writes one result line for each.
 void run_batch(const Start& start, const RankGroup& rank_group);
 /// Measures the speed of decoding modes on the same prompts, and prints a table.

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unistd.h>
 #include <vector>
 
 #include "launch/commands/commands.h"
@@ -112,6 +113,14 @@ void log_end(const Options& o, const RankGroup& rank_group, const std::vector<Co
     if (status == kSaved) log::info("stopped; resume with --load-kv {}", o.save_kv);
 }
 
+/// Writes the prompt to stdout; a prompt of ids as their text.
+void print_prompt(const RankGroup& rank_group, const Engine& engine, const Request& asked) {
+    rank_group.first_only([&] {
+        const std::string& text = asked.text;
+        TextOut(STDOUT_FILENO).write(text.empty() ? engine.checkpoint().tokenizer->decode(asked.ids) : text);
+    });
+}
+
 }  // namespace
 
 void run_generate(const Start& start, const RankGroup& rank_group) {
@@ -130,6 +139,8 @@ void run_generate(const Start& start, const RankGroup& rank_group) {
     if (earlier && earlier->exact && !earlier->snapshot.costs().empty()) costs = earlier->snapshot.costs();
     const Request asked =
         earlier ? earlier->request(start, rank_group, engine) : read_request(start, rank_group, engine);
+    if (o.print == Print::kPrompt) print_prompt(rank_group, engine, asked);
+    if (o.n_predict == 0) return;
     const int64_t parallel = texts_side_by_side(
         start, rank_group, engine,
         {.context = asked.positions, .prompt_tokens = asked.tokens(), .texts = o.num_samples, .of_one_prompt = true});

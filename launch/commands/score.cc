@@ -67,7 +67,7 @@ std::vector<Text> read_texts(const Options& o, const Engine& engine, bool whole,
         set.require_made_by(files.tokenizer.get(), o.add_special);
         for (const DataText& t : set.texts) add(t.name, ids_of(t, files.tokenizer.get(), add_special), t.where);
     } else {
-        add("", read_prompt_ids(o, files.tokenizer.get(), add_special, waiting), "the prompt");
+        add("", read_prompt(o, files.tokenizer.get(), waiting).ids, "the prompt");
     }
     return texts;
 }

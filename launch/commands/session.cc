@@ -41,8 +41,12 @@ std::vector<std::vector<int32_t>> read_turns(const Options& o, const Engine& eng
             o.model);
     const std::string text = read_text_file_or_stdin(o.prompt, kMostBytesOfSession, waiting);
     std::vector<std::vector<int32_t>> all;
-    for (const SessionTurn& turn : parse_session(text, o.prompt)) {
-        const std::vector<int32_t> ids = encode_prompt(*files.tokenizer, turn.text, o.add_special.value_or(true));
+    warn_of_system(o);
+    ChatRenderer renderer(o.tokenizer_path());
+    ChatTurns chat(renderer, o.system);
+    for (const SessionTurn& turn : parse_session(text, o.prompt, o.chat)) {
+        const std::string said = o.chat ? chat.text_of(turn.text, turn.where) : turn.text;
+        const std::vector<int32_t> ids = encode_prompt(*files.tokenizer, said, adds_special(o, true));
         all.push_back(checked_ids({ids.begin(), ids.end()}, files.config().vocab, engine.longest_context(),
                                   Command::kGenerate, turn.where));
     }

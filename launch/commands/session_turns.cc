@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 
 #include "launch/flags/text_file.h"
+#include "launch/run/once.h"
 #include "model/files/json.h"
 #include "runtime/error.h"
+#include "runtime/log.h"
 
 namespace trireme {
 namespace {
 
-void add_turns(std::vector<SessionTurn>& all, std::string_view line, const std::string& where) {
+void add_turns(std::vector<SessionTurn>& all, std::string_view line, const std::string& where, bool chat) {
     const Json json = parse_json(line, where, {.depth = 8, .bytes = kMostBytesOfSession});
     require(json.is_object(), Exit::kData, "{}: holds {}, want an object with prompt, text or turns", where,
             json.type_name());
@@ -25,17 +27,49 @@ void add_turns(std::vector<SessionTurn>& all, std::string_view line, const std::
             "{}: has neither prompt nor text nor a list of turns", where);
     for (const Json& turn : *turns) {
         require(turn.is_string(), Exit::kData, "{}: a turn is {}, want a text", where, turn.type_name());
-        all.push_back({where, "USER: " + turn.get<std::string>() + "\n\nASSISTANT: "});
+        const auto message = turn.get<std::string>();
+        all.push_back({where, chat ? message : "USER: " + message + "\n\nASSISTANT: "});
     }
 }
 
 }  // namespace
 
-std::vector<SessionTurn> parse_session(std::string_view text, const std::string& name) {
+std::vector<SessionTurn> parse_session(std::string_view text, const std::string& name, bool chat) {
     std::vector<SessionTurn> all;
-    for_lines(text,
-              [&](std::string_view line, int64_t number) { add_turns(all, line, fmt::format("{}:{}", name, number)); });
+    for_lines(text, [&](std::string_view line, int64_t number) {
+        add_turns(all, line, fmt::format("{}:{}", name, number), chat);
+    });
     return all;
+}
+
+ChatTurns::ChatTurns(ChatRenderer& chat, const std::string& system) : chat_(chat) {
+    if (!system.empty()) messages_.push_back({{"role", "system"}, {"content", system}});
+}
+
+// What a template puts between an answer and the next message does not depend on earlier messages.
+void ChatTurns::resume() {
+    text_of("Hello", "the conversation");
+}
+
+// The answers are not known when the turns are read, and templates may trim them. So a word stands for each answer, and
+// the turn's text is what follows the last one.
+std::string ChatTurns::text_of(std::string_view message, std::string_view where) {
+    messages_.push_back({{"role", "user"}, {"content", message}});
+    std::string prompt = chat_.prompt_of({messages_}, where), turn = prompt;
+    if (answers_ > 0) {
+        const std::string last = fmt::format("TriremeAnswer{}", answers_ - 1);
+        const size_t found = prompt.rfind(last);
+        require(found != std::string::npos, Exit::kData,
+                "{}: the chat template omits earlier answers; want one that keeps them in a conversation", where);
+        turn = prompt.substr(found + last.size());
+        if (!prompt.starts_with(before_) && first_time("changed turns")) {
+            log::warn("the chat template changes earlier turns of a conversation; they remain as they were read");
+        }
+    }
+    const std::string answer = fmt::format("TriremeAnswer{}", answers_++);
+    messages_.push_back({{"role", "assistant"}, {"content", answer}});
+    before_ = std::move(prompt) + answer;
+    return turn;
 }
 
 }  // namespace trireme

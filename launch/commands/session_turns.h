@@ -2,9 +2,12 @@
 /// Input of generate --session: the user's turns of a conversation, from JSON lines with one or more turns each.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "launch/run/chat/chat_renderer.h"
 
 namespace trireme {
 
@@ -16,8 +19,28 @@ struct SessionTurn {
 };
 
 /// Parses `text`, the content of the file `name`; returns all turns in order. A line has "prompt" or "text", which is
-/// one turn, or MT-bench's list of "turns", each of which becomes "USER: ...\n\nASSISTANT: ". Errors: Exit::kData for a
-/// line with none of these.
-std::vector<SessionTurn> parse_session(std::string_view text, const std::string& name);
+/// one turn, or MT-bench's list of "turns", each of which becomes "USER: ...\n\nASSISTANT: " unless a chat template
+/// will be applied (`chat`). Errors: Exit::kData for a line with none of these.
+std::vector<SessionTurn> parse_session(std::string_view text, const std::string& name, bool chat);
+
+/// The chat template's text of conversations, turn by turn: what stands between two answers of the model.
+class ChatTurns {
+  public:
+    /// `system`: the system message; empty: none. `chat` must outlive the object.
+    ChatTurns(ChatRenderer& chat, const std::string& system);
+
+    /// Returns the text that a user's message adds to a conversation: the end of the last answer, if there was one, the
+    /// message, and the beginning of the next answer. Warns once if the template changes earlier turns: the cache then
+    /// keeps what it has read. Errors: as ChatRenderer::prompt_of; Exit::kData if the template omits earlier answers.
+    std::string text_of(std::string_view message, std::string_view where);
+    /// Restores the state after a conversation whose messages are not known.
+    void resume();
+
+  private:
+    ChatRenderer& chat_;
+    nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();
+    std::string before_;  // the last prompt and its answer, for which a placeholder stands
+    int64_t answers_ = 0;
+};
 
 }  // namespace trireme

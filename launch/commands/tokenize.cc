@@ -13,9 +13,9 @@ namespace trireme {
 void run_tokenize(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
     rank_group.first_only_waiting([&](const StillWaiting& waiting) {
-        const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(o.tokenizer.empty() ? o.model : o.tokenizer);
+        const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(o.tokenizer_path());
         const std::vector<int32_t> ids =
-            encode_prompt(*tokenizer, read_prompt_text(o, waiting), o.add_special.value_or(false));
+            encode_prompt(*tokenizer, read_prompt_text(o, waiting), adds_special(o, false));
         TextOut(STDOUT_FILENO).write(ids_as_json(ids) + "\n");
     });
 }

@@ -23,6 +23,8 @@ void require_inputs(Command command, const Options& o) {
         return;
     }
     require(!o.model.empty(), Exit::kUsage, "trireme {}: no model; give -m PATH", name_of(command));
+    require(o.n_predict != 0 || (command == Command::kGenerate && o.print == Print::kPrompt), Exit::kConfig,
+            "-n 0: generates nothing; want 1 or more, or generate --print prompt");
     if (command == Command::kPlan) return;
     if (command == Command::kConvert) {
         require(!o.output_path.empty(), Exit::kUsage, "trireme convert: no output; give -o {} (--output-path)",
@@ -35,6 +37,7 @@ void require_inputs(Command command, const Options& o) {
         require(!o.output_path.empty(), Exit::kUsage, "trireme batch: no output; give -o FILE (--output-path)");
         return;
     }
+    if (command == Command::kChat) return;
     require(o.prompt_from != PromptFrom::kNowhere || !o.load_kv.empty(), Exit::kUsage,
             "trireme {}: no text; give -p TEXT or -f FILE{}", name_of(command),
             command == Command::kTokenize ? ""
@@ -59,7 +62,8 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
     Invocation call;
     if (words.empty())
         fail(Exit::kUsage,
-             "no command; want generate, batch, tokenize, score, bench, plan, convert, report or doctor, see trireme "
+             "no command; want generate, chat, batch, tokenize, score, bench, plan, convert, report or doctor, see "
+             "trireme "
              "--help");
     const std::string& first = words.front();
     if (first == "--help" || first == "-h" || first == "help" || first.starts_with("--help=")) {
@@ -88,9 +92,9 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
     if (!call.command) {
         const std::string best = nearest(first, names);
         fail(Exit::kUsage, "'{}': no such command; {}", first,
-             best.empty()
-                 ? "want generate, batch, tokenize, score, bench, plan, convert, report or doctor, see trireme --help"
-                 : fmt::format("the nearest is {}", best));
+             best.empty() ? "want generate, chat, batch, tokenize, score, bench, plan, convert, report or doctor, see "
+                            "trireme --help"
+                          : fmt::format("the nearest is {}", best));
     }
 
     const CommandLine line = read_words(*call.command, words.subspan(1));
@@ -107,6 +111,8 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
     assign_all(*call.command, named, line.assignments);
     const std::vector<Assignment> file =
         named.config.empty() ? std::vector<Assignment>() : read_ini(find_config(named.config));
+    // A conversation has the terminal for itself.
+    if (call.command == Command::kChat) call.options.log_level = log::Level::kWarn;
     for (const std::vector<Assignment>* source : {&file, &variables, &line.assignments}) {
         require_one_input(*call.command, *source);
         assign_all(*call.command, call.options, *source);

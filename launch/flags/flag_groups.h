@@ -12,7 +12,8 @@ constexpr unsigned kTokenize = static_cast<unsigned>(Command::kTokenize);
 constexpr unsigned kScore = static_cast<unsigned>(Command::kScore);
 constexpr unsigned kBench = static_cast<unsigned>(Command::kBench);
 constexpr unsigned kBatch = static_cast<unsigned>(Command::kBatch);
-constexpr unsigned kContinue = kGenerate | kBatch;          // commands that continue texts for their own sake
+constexpr unsigned kChat = static_cast<unsigned>(Command::kChat);
+constexpr unsigned kContinue = kGenerate | kBatch | kChat;  // commands that continue texts for their own sake
 constexpr unsigned kDecode = kContinue | kBench;            // commands that generate tokens
 constexpr unsigned kForward = kContinue | kScore | kBench;  // commands that run the model
 constexpr unsigned kPlan = static_cast<unsigned>(Command::kPlan);
@@ -20,12 +21,13 @@ constexpr unsigned kDoctor = static_cast<unsigned>(Command::kDoctor);
 constexpr unsigned kConvert = static_cast<unsigned>(Command::kConvert);
 constexpr unsigned kShaped = kForward | kPlan;  // commands that allocate or plan memory
 constexpr unsigned kReport = static_cast<unsigned>(Command::kReport);
-constexpr unsigned kEvery = kGenerate | kTokenize | kScore | kPlan | kDoctor | kBench | kBatch | kConvert | kReport;
+constexpr unsigned kEvery =
+    kGenerate | kTokenize | kScore | kPlan | kDoctor | kBench | kBatch | kConvert | kReport | kChat;
 constexpr unsigned kPlaced = kForward | kDoctor;           // commands that run on a device
 constexpr unsigned kModel = kEvery & ~kDoctor & ~kReport;  // commands that require --model
 constexpr unsigned kText = kForward | kTokenize;           // commands that read texts
 constexpr unsigned kEncode = kText | kConvert;             // commands that may tokenise texts
-constexpr unsigned kPrompted = kText & ~kBatch;            // commands whose texts are named by flags
+constexpr unsigned kPrompted = kText & ~kBatch & ~kChat;   // commands whose texts are named by flags
 
 constexpr int64_t kMostTokens = int64_t{1} << 24;  // more context than any model has
 constexpr int64_t kMostIds = int64_t{1} << 21;     // more vocabulary than any model has

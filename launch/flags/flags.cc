@@ -96,9 +96,9 @@ std::string shown(double number) {
 }
 
 std::span<const Command> commands() {
-    static constexpr std::array kAll = {Command::kGenerate, Command::kTokenize, Command::kScore,
-                                        Command::kPlan,     Command::kDoctor,   Command::kBench,
-                                        Command::kBatch,    Command::kConvert,  Command::kReport};
+    static constexpr std::array kAll = {Command::kGenerate, Command::kTokenize, Command::kScore, Command::kPlan,
+                                        Command::kDoctor,   Command::kBench,    Command::kBatch, Command::kConvert,
+                                        Command::kReport,   Command::kChat};
     return kAll;
 }
 
@@ -122,6 +122,8 @@ std::string_view name_of(Command command) {
             return "convert";
         case Command::kReport:
             return "report";
+        case Command::kChat:
+            return "chat";
     }
     return "";
 }

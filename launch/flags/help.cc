@@ -14,6 +14,7 @@ constexpr std::string_view kOverview =
     R"(trireme: long-context generation with Llama models, on one rank or many.
 
   trireme generate -m MODEL -p TEXT    continue a prompt
+  trireme chat -m MODEL [-f DOCUMENT]  a conversation in the terminal
   trireme batch -m MODEL --input FILE -o FILE    continue many prompts (JSONL)
   trireme score -m MODEL -f FILE       perplexity, or log probabilities of pairs
   trireme bench -m MODEL -f FILE       compare decoding modes, as a table
@@ -52,6 +53,7 @@ constexpr Page kPages[] = {
     {"H2O streaming, conversations, sessions", "docs/tasks/h2o-streaming.md"},
     {"LCKV, CLA, YOCO: layers that share KV", "docs/tasks/lckv.md"},
     {"Evaluation: perplexity, lm-eval", "docs/tasks/evaluate.md"},
+    {"Chat: templates, conversations, documents, OpenAI batch files", "docs/tasks/chat.md"},
     {"Many prompts: batch, parallel samples", "docs/tasks/many-prompts.md"},
     {"Slurm, preemption, srun", "docs/tasks/slurm.md"},
     {"Resume: snapshots, signals", "docs/tasks/resume.md"},
@@ -135,6 +137,10 @@ std::string_view about(Command command) {
     switch (command) {
         case Command::kGenerate:
             return "trireme generate: continue a prompt. The text goes to stdout, everything else to stderr.\n";
+        case Command::kChat:
+            return "trireme chat: a conversation in the terminal, on one KV cache. A document (-f) is read once. "
+                   "Requires "
+                   "a model with a chat template, and Python 3 with jinja2.\n";
         case Command::kTokenize:
             return "trireme tokenize: print token ids as one JSON array. Reads no weights.\n";
         case Command::kScore:
@@ -173,6 +179,9 @@ std::string_view examples(Command command) {
                    "  mpirun -n 2 trireme generate -m MODEL -f long.txt -n 200\n"
                    "  trireme generate -m MODEL -f long.txt --spec triforce -md DRAFT\n"
                    "  trireme generate -m MODEL -f long.txt --kv-policy h2o --kv-window 512\n";
+        case Command::kChat:
+            return "  trireme chat -m MODEL\n"
+                   "  trireme chat -m MODEL -f book.txt -c 32768 --spec suffix\n";
         case Command::kTokenize:
             return "  trireme tokenize -m MODEL -p 'Once upon a time'\n";
         case Command::kScore:

@@ -175,7 +175,7 @@ FlagGroup output_flags() {
                  "none"},
                 {"record",
                  {"--record"},
-                 kForward,
+                 kForward & ~kChat,
                  "FILE",
                  "append the run to an HDF5 file: settings, machine, memory, and for each round tokens, times "
                  "and link traffic; trireme report draws it",

@@ -16,7 +16,7 @@ Options options_of(const Options& o, const Mode& mode) {
 }
 
 std::vector<Options> chains_of(Command command, const Options& o) {
-    if (command == Command::kGenerate) return {o};
+    if (command == Command::kGenerate || command == Command::kChat) return {o};
     if (command == Command::kBatch) {
         Options any = o;
         any.n_predict = -1;  // each request has its own

@@ -30,12 +30,13 @@ enum class Command : unsigned {
     kBench = 32,
     kBatch = 64,
     kConvert = 128,
-    kReport = 256
+    kReport = 256,
+    kChat = 512
 };
 
 /// The flag that names the prompt: none, --prompt, --file, --prompt-ids, --data or --dataset, --session.
 enum class PromptFrom { kNowhere, kText, kFile, kIds, kData, kSession };
-enum class Print { kText, kIds };
+enum class Print { kText, kIds, kPrompt };
 /// The form of streamed tiles in host memory and on the link.
 enum class KvWire { kRaw, kCoded, kAuto };
 /// The format of bench's table.
@@ -88,12 +89,16 @@ struct Options {
     PromptFrom prompt_from = PromptFrom::kNowhere;
     std::string prompt;               // the text, or the path of a file with text or ids; "-" is stdin
     std::optional<bool> add_special;  // not set: tokenize adds none, generate and score do
+    bool chat = false;                // the chat template turns the prompt, a user's message, into the text to continue
+    std::string system;               // the system message before it; empty: none
 
-    int64_t n_predict = -1;  // tokens; -1: until a stop or the end of the context
+    int64_t n_predict = -1;  // tokens; -1: until a stop or the end of the context; 0: only with Print::kPrompt
     int64_t num_samples = 1;
     static constexpr int64_t kMostParallel = -1;  // as many as memory allows
     static constexpr int64_t kParallelLimit = 4096;
     std::vector<int64_t> parallel = {1};  // sequences decoded in one forward; bench takes several such numbers
+    /// The path that names the tokenizer and the chat template.
+    const std::string& tokenizer_path() const { return tokenizer.empty() ? model : tokenizer; }
     bool snapshots() const { return !save_kv.empty() || !load_kv.empty(); }
     /// Whether --parallel is given, with another value than 1.
     bool side_by_side() const { return parallel != std::vector<int64_t>{1}; }

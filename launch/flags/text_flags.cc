@@ -68,9 +68,9 @@ FlagGroup prompt_flags() {
                  {"file", "prompt-ids", "session", "data", "dataset"}},
                 {"file",
                  {"-f", "--file"},
-                 kPrompted,
+                 kPrompted | kChat,
                  "FILE",
-                 "a file with the prompt; -: stdin",
+                 "a file with the prompt; -: stdin. chat: a document that precedes the first question",
                  set_prompt<PromptFrom::kFile>,
                  show_prompt<PromptFrom::kFile>,
                  "none",
@@ -83,7 +83,7 @@ FlagGroup prompt_flags() {
                  set_prompt<PromptFrom::kIds>,
                  show_prompt<PromptFrom::kIds>,
                  "none",
-                 {"prompt", "file", "session", "data", "dataset"}},
+                 {"prompt", "file", "session", "data", "dataset", "chat"}},
                 {"session",
                  {"--session"},
                  kGenerate,
@@ -96,21 +96,40 @@ FlagGroup prompt_flags() {
                  {"prompt", "file", "prompt-ids", "data", "dataset"}},
                 {"add-special",
                  {"--add-special"},
-                 kEncode,
+                 kEncode & ~kChat,
                  "",
                  "add the special tokens that the tokenizer's files require (BOS); ids are never changed",
                  [](O& o, const S& s) { o.add_special = s.on(); },
                  [](const O& o) { return o.add_special ? on_off(*o.add_special) : ""; },
-                 "off for tokenize, else on"},
+                 "off for tokenize, else on",
+                 {"chat"}},
                 {"no-bos",
                  {"--no-bos"},
-                 kEncode,
+                 kEncode & ~kChat,
                  "",
                  "same as --add-special=off",
                  [](O& o, const S& s) {
                      if (s.on()) o.add_special = false;
                  },
                  [](const O& o) { return on_off(o.add_special == false); }},
+                {"chat",
+                 {"--chat"},
+                 (kContinue & ~kChat) | kTokenize,
+                 "",
+                 "the prompt is a user's message: the model's chat template turns it into the text to continue. "
+                 "Requires Python 3 with jinja2",
+                 [](O& o, const S& s) { o.chat = s.on(); },
+                 [](const O& o) { return on_off(o.chat); },
+                 "",
+                 {"prompt-ids", "add-special"}},
+                {"system",
+                 {"-sys", "--system", "--system-prompt"},
+                 kContinue | kTokenize,
+                 "TEXT",
+                 "the system message before the user's, with --chat",
+                 [](O& o, const S& s) { o.system = s.text; },
+                 [](const O& o) { return o.system; },
+                 "none"},
                 {"ctx-size",
                  {"-c", "--ctx-size", "--max-model-len"},
                  kShaped,
@@ -131,7 +150,7 @@ FlagGroup continuation_flags() {
                  "tokens to generate at most; -1: until EOS, a stop string or the end of the context (bench: "
                  "256). plan: output tokens that --reselect never retains",
                  [](O& o, const S& s) {
-                     o.n_predict = s.text == "-1" ? -1 : s.size(1, kMostTokens, ", or -1: to the context's end");
+                     o.n_predict = s.text == "-1" ? -1 : s.size(0, kMostTokens, ", or -1: to the context's end");
                  },
                  [](const O& o) { return shown(o.n_predict); }},
                 {"num-samples",
@@ -143,7 +162,7 @@ FlagGroup continuation_flags() {
                  [](const O& o) { return shown(o.num_samples); }},
                 {"parallel",
                  {"-np", "--parallel"},
-                 kDecode | kPlan,
+                 (kDecode & ~kChat) | kPlan,
                  "COUNT|auto",
                  "sequences decoded in one forward: samples of one prompt, or requests of batch. Each has the "
                  "tokens that it has alone. auto: as many as memory allows. bench: a list, one row each",
@@ -176,12 +195,15 @@ FlagGroup continuation_flags() {
                 {"print",
                  {"--print"},
                  kGenerate,
-                 "text|ids",
-                 "what goes to stdout; ids: one JSON array per sample",
+                 "text|ids|prompt",
+                 "what goes to stdout; ids: one JSON array per sample; prompt: the prompt, as --chat makes it, then "
+                 "the text; with -n 0 the prompt alone, and no weights are read",
                  [](O& o, const S& s) {
-                     o.print = s.one_of({"text", "ids"}) == 0 ? Print::kText : Print::kIds;
+                     o.print = static_cast<Print>(s.one_of({"text", "ids", "prompt"}));
                  },
-                 [](const O& o) { return std::string(o.print == Print::kText ? "text" : "ids"); }},
+                 [](const O& o) {
+                     return std::string(o.print == Print::kText ? "text" : o.print == Print::kIds ? "ids" : "prompt");
+                 }},
             }};
 }
 

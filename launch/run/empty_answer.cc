@@ -10,14 +10,14 @@ namespace trireme {
 void warn_of_empty_answer(const Options& o, const Continuation& answer) {
     if (answer.stop != StopReason::kEos || answer.ids.size() != 1 || !first_time("empty answer")) return;
     try {
-        if (!has_chat_template(o.tokenizer.empty() ? o.model : o.tokenizer)) return;
+        if (o.chat || !read_chat_template(o.tokenizer_path())) return;
     } catch (const Error& e) {  // a warning must not fail the run
         log::debug("chat template: {}", e.what());
         return;
     }
     log::warn(
-        "the answer is empty: the first token ends the text. The model has a chat template, and prompts are read "
-        "without it: write the prompt as the template would, or use --ignore-eos");
+        "the answer is empty: the first token ends the text. The model has a chat template: use "
+        "--chat, or --ignore-eos");
 }
 
 }  // namespace trireme

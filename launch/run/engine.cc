@@ -36,7 +36,7 @@ Engine::Engine(const Start& start, const RankGroup& rank_group) : threads_(start
             proposing_ = std::make_unique<SpecLevels>(chains, /*again=*/command == Command::kBench, checkpoint_);
         }
         // settings() reads a row of every tensor, so it is called only if its result is compared.
-        if (rank_group.comm().size() > 1 || o.snapshots() || command == Command::kBatch)
+        if (rank_group.comm().size() > 1 || o.snapshots() || command == Command::kBatch || command == Command::kChat)
             settings_ = trireme::settings(command, o, checkpoint_, proposing_.get());
     });
     require_agreement(rank_group.comm(), settings_);

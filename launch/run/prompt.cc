@@ -2,6 +2,7 @@
 
 #include "launch/flags/flags.h"
 #include "launch/flags/text_file.h"
+#include "launch/run/chat/chat_renderer.h"
 #include "launch/run/once.h"
 #include "model/files/json.h"
 #include "model/files/shown.h"
@@ -20,8 +21,25 @@ std::string read_source(const std::string& path, const std::function<void()>& wa
 
 }  // namespace
 
+std::string read_document(const Options& o, const std::function<void()>& waiting) {
+    return read_source(o.prompt, waiting);
+}
+
 std::string read_prompt_text(const Options& o, const std::function<void()>& waiting) {
-    return o.prompt_from == PromptFrom::kText ? o.prompt : read_source(o.prompt, waiting);
+    std::string text = o.prompt_from == PromptFrom::kText ? o.prompt : read_source(o.prompt, waiting);
+    if (!o.chat) {
+        warn_of_system(o);
+        return text;
+    }
+    return ChatRenderer(o.tokenizer_path()).prompt_of({ChatRenderer::messages_of(o.system, text)}, "the prompt");
+}
+
+void warn_of_system(const Options& o) {
+    if (!o.chat && !o.system.empty()) log::warn("--system has no effect: only --chat has a system message");
+}
+
+bool adds_special(const Options& o, bool added) {
+    return !o.chat && o.add_special.value_or(added);
 }
 
 std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, std::string_view text, bool add_special) {
@@ -78,14 +96,15 @@ std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab,
     return checked;
 }
 
-std::vector<int64_t> read_prompt_ids(const Options& o, const Tokenizer* tokenizer, bool add_special,
-                                     const std::function<void()>& waiting) {
+Prompt read_prompt(const Options& o, const Tokenizer* tokenizer, const std::function<void()>& waiting) {
     if (o.prompt_from == PromptFrom::kIds) {
-        return parse_ids(read_text_file_or_stdin(o.prompt, kMostPromptBytes, waiting),
-                         o.prompt == "-" ? "stdin" : o.prompt);
+        const std::string text = read_text_file_or_stdin(o.prompt, kMostPromptBytes, waiting);
+        return {.text = {}, .ids = parse_ids(text, o.prompt == "-" ? "stdin" : o.prompt)};
     }
-    const std::vector<int32_t> ids = encode_prompt(*tokenizer, read_prompt_text(o, waiting), add_special);
-    return {ids.begin(), ids.end()};
+    Prompt prompt = {.text = read_prompt_text(o, waiting), .ids = {}};
+    const std::vector<int32_t> ids = encode_prompt(*tokenizer, prompt.text, adds_special(o, true));
+    prompt.ids.assign(ids.begin(), ids.end());
+    return prompt;
 }
 
 }  // namespace trireme

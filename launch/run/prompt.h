@@ -12,7 +12,11 @@
 
 namespace trireme {
 
-/// Returns the text of --prompt, or reads that of --file. `waiting` and errors: as read_text_file_or_stdin.
+/// Reads the text of --file as it is. `waiting` and errors: as read_text_file_or_stdin.
+std::string read_document(const Options& options, const std::function<void()>& waiting = {});
+
+/// Returns the text of --prompt, or reads that of --file; with --chat, the chat template's text of it. `waiting` and
+/// errors: as read_text_file_or_stdin and ChatRenderer.
 std::string read_prompt_text(const Options& options, const std::function<void()>& waiting = {});
 
 /// Returns the ids of a text; `add_special`: with the special tokens that the tokenizer's files require (BOS). Warns of
@@ -28,10 +32,19 @@ std::vector<int64_t> parse_ids(std::string_view text, std::string_view what);
 std::vector<int32_t> checked_ids(const std::vector<int64_t>& ids, int64_t vocab, int64_t context, Command command,
                                  std::string_view what = "the prompt");
 
-/// Reads the ids of the prompt that the options name. `tokenizer` may be null if the prompt is ids (--prompt-ids). The
-/// ids are not checked against a vocabulary: checked_ids() does that. `waiting` and errors: as read_text_file_or_stdin
-/// and parse_ids.
-std::vector<int64_t> read_prompt_ids(const Options& options, const Tokenizer* tokenizer, bool add_special,
-                                     const std::function<void()>& waiting = {});
+/// Warns of --system without --chat.
+void warn_of_system(const Options& options);
+
+/// Whether BOS is added to texts: `added` unless a flag says otherwise; not with --chat, whose template has it.
+bool adds_special(const Options& options, bool added);
+
+/// A prompt: its text, which is empty if it was given as ids, and its ids.
+struct Prompt {
+    std::string text;
+    std::vector<int64_t> ids;
+};
+/// Reads the prompt that the options name. `tokenizer` may be null if the prompt is ids (--prompt-ids). The ids are not
+/// checked against a vocabulary: checked_ids() does that. `waiting` and errors: as read_prompt_text and parse_ids.
+Prompt read_prompt(const Options& options, const Tokenizer* tokenizer, const std::function<void()>& waiting = {});
 
 }  // namespace trireme

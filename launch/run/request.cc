@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "launch/run/prompt.h"
 
@@ -30,8 +31,9 @@ Request read_request(const Start& start, const RankGroup& rank_group, const Engi
     const int64_t longest = engine.longest_context();
     Request request;
     rank_group.first_only_waiting([&](const StillWaiting& waiting) {
-        request.ids = checked_ids(read_prompt_ids(o, files.tokenizer.get(), o.add_special.value_or(true), waiting),
-                                  files.config().vocab, longest, command);
+        Prompt prompt = read_prompt(o, files.tokenizer.get(), waiting);
+        request.ids = checked_ids(prompt.ids, files.config().vocab, longest, command);
+        request.text = std::move(prompt.text);
     });
     request.ids = share_ids(rank_group, std::move(request.ids));
     const auto prompt = static_cast<int64_t>(request.ids.size());

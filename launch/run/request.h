@@ -2,6 +2,7 @@
 /// Request of generate to an engine: the prompt's ids, and the number of positions to load the engine for.
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "launch/run/engine.h"
@@ -11,6 +12,7 @@
 namespace trireme {
 
 struct Request {
+    std::string text;          // of the prompt; rank 0 only, and empty if it was given as ids
     std::vector<int32_t> ids;  // of the prompt; the same on every rank
     int64_t tokens() const { return static_cast<int64_t>(ids.size()); }
     int64_t positions = 0;  // the most tokens of its sequence: KV memory is allocated for these

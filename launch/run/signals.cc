@@ -39,16 +39,24 @@ void ignore_signals_of_writes() {
     std::signal(SIGXFSZ, SIG_IGN);
 }
 
+namespace {
+
+void remember_number(int number) {
+    struct sigaction action = {};
+    action.sa_handler = remember;
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, nullptr);
+}
+
+}  // namespace
+
 LeaveOnSignal::LeaveOnSignal(std::chrono::milliseconds delay, std::function<void(int number)> leave) {
     ::sem_init(&news, /*pshared=*/0, 0);
     came = 0;
     snapshot_came = 0;
     signals = Signals::kEndTheRun;
-    struct sigaction action = {};
-    action.sa_handler = remember;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, nullptr);
-    sigaction(SIGTERM, &action, nullptr);
+    remember_number(SIGINT);
+    remember_number(SIGTERM);
     thread_ = std::thread([delay, leave = std::move(leave)] {
         while (::sem_wait(&news) != 0) {
         }  // EINTR: a handler ran on this thread
@@ -73,6 +81,13 @@ void remember_signals() {
 
 int remembered_signal() {
     return came;
+}
+
+void forget_interrupt() {
+    if (came != SIGINT) return;
+    came = 0;
+    remember_number(SIGINT);
+    remember_number(SIGTERM);
 }
 
 void remember_snapshot_signal() {

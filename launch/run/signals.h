@@ -36,6 +36,9 @@ void remember_signals();
 /// The number of the SIGINT or SIGTERM that came; 0: none.
 int remembered_signal();
 
+/// Forgets a SIGINT that came: the next one is remembered again. A SIGTERM remains.
+void forget_interrupt();
+
 /// From this call on, SIGUSR1 does not end the process, but is remembered (--save-kv).
 void remember_snapshot_signal();
 /// Whether SIGUSR1 has come since remember_snapshot_signal(). It stays true.

@@ -6,6 +6,7 @@
 
 #include "model/files/limits.h"
 #include "model/files/shown.h"
+#include "model/tokenizer/chat_template.h"
 #include "model/tokenizer/json_fields.h"
 #include "model/tokenizer/json_parts.h"
 #include "model/tokenizer/special_files.h"
@@ -167,23 +168,6 @@ GgufTokenizer from_json(const JsonFields& root, bool byte_level, const SpecialFi
     return t;
 }
 
-/// The chat template of a text of tokenizer_config.json: a string, or the default one of a list.
-std::optional<std::string> template_in(const std::string& config) {
-    const Json json =
-        parse_json(config, "tokenizer_config.json", {.bytes = limits::kTokenizerBytes, .by_python = true});
-    if (!json.is_object() || !json.contains("chat_template")) return {};
-    const Json& found = json["chat_template"];
-    if (found.is_string()) return found.get<std::string>();
-    if (!found.is_array()) return {};
-    for (const Json& named : found) {
-        const bool is_default = named.is_object() && named.contains("name") && named["name"] == "default";
-        if (is_default && named.contains("template") && named["template"].is_string()) {
-            return named["template"].get<std::string>();
-        }
-    }
-    return {};
-}
-
 }  // namespace
 
 GgufTokenizer export_tokenizer(const Tokenizer& own, const TextOf& text_of, int64_t vocab, const std::string& what) {
@@ -265,11 +249,10 @@ GgufEntries tokenizer_entries(const GgufTokenizer& t, const TextOf& text_of) {
     if (t.add_bos) e.boolean(key("add_bos_token"), *t.add_bos);
     if (t.add_eos) e.boolean(key("add_eos_token"), *t.add_eos);
     if (t.add_space_prefix) e.boolean(key("add_space_prefix"), *t.add_space_prefix);
-    std::optional<std::string> chat = text_of("chat_template.jinja", limits::kTokenizerBytes);
-    if (!chat) {
-        if (const auto config = text_of("tokenizer_config.json", limits::kTokenizerBytes)) chat = template_in(*config);
+    if (const auto chat = read_chat_template(t.what, text_of)) {
+        e.string("tokenizer.chat_template", chat->source);
+        if (!chat->with_tools.empty()) e.string("tokenizer.chat_template.tool_use", chat->with_tools);
     }
-    if (chat) e.string("tokenizer.chat_template", *chat);
     return e;
 }
 

@@ -148,7 +148,8 @@ TEST_F(AutoLength, IsOffForHundredsOfRoundsAndOnAgain) {
         tokens += static_cast<int64_t>(round.size());
         if (tokens <= 400) {
             EXPECT_EQ(speculate.stats().proposed, 0);
-            EXPECT_EQ(draft_engine->length(), std::ssize(request.prompt)) << "the draft computes what nobody asked for";
+            EXPECT_EQ(draft_engine->length(), std::ssize(request.prompt))
+                << "the draft computes tokens that it does not draft";
         }
         if (tokens == 400) lengths.set_costs(costs(100), nullptr, 1);
         return false;

@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return fuzz::run([&] {
         const std::string_view text = fuzz::text_of(data, size);
         size_t bytes = 0;
-        for (const SessionTurn& turn : parse_session(text, "turns.jsonl")) {
+        for (const SessionTurn& turn : parse_session(text, "turns.jsonl", /*chat=*/false)) {
             fuzz::expect(turn.where.starts_with("turns.jsonl:"), "a turn from nowhere");
             bytes += turn.text.size();
         }

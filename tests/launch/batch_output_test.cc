@@ -147,6 +147,8 @@ std::vector<Resumed> resumed_runs(const TempFolder& folder) {
             {"tokenizer", {"--tokenizer", model()}, {}, false},
             {"add-special", {"--add-special=off"}},
             {"no-bos", {"--no-bos"}},
+            {"chat", {"--chat"}},
+            {"system", {"--system", "x"}},
             {"ctx-size", {"-c", "512"}},
             {"n-predict", {"-n", "5"}},
             {"parallel", {"-np", "2"}, {}, false},
@@ -249,6 +251,7 @@ TEST(BatchOutput, IsResumedByTheSameSettingsAlone) {
         EXPECT_EQ(second.status, 65) << r.name << second.err;
         EXPECT_THAT(error_lines(second), ElementsAre(HasSubstr("out.jsonl:1: was made"))) << r.name;
         EXPECT_EQ(read_file(files.output()), made) << r.name;
+        if (r.name == "chat") continue;  // this model has no template
         Words anew = r.flags;
         anew.push_back("--force");
         EXPECT_EQ(run(anew).status, 0) << r.name;

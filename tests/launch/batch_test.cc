@@ -197,7 +197,8 @@ TEST(BatchCommand, RefusesLinesThatAreNoRequests) {
         return std::to_string(r.status) + (errors.empty() ? "" : errors[0].substr(errors[0].rfind('/')));
     };
     EXPECT_THAT(refused("{}"), MatchesRegex("65/in.jsonl:3: .*prompt .*input_ids .*article"));
-    EXPECT_THAT(refused("[1]"), MatchesRegex("65/in.jsonl:3: .*array, .*object .*prompt, input_ids .*article"));
+    EXPECT_THAT(refused("[1]"),
+                MatchesRegex("65/in.jsonl:3: .*array, .*object .*prompt, messages, input_ids .*article.*"));
     EXPECT_THAT(refused("{\"prompt\": \"a\""), HasSubstr("65/in.jsonl:3"));
     EXPECT_THAT(refused("{\"prompt\": 3}"), StartsWith("65/in.jsonl:3: prompt is number"));
     EXPECT_THAT(refused("{\"input_ids\": \"a\"}"), StartsWith("65/in.jsonl:3: input_ids is string"));

@@ -117,7 +117,6 @@ TEST(CommandLine, RefusesIllegalValuesOfEveryKind) {
         {"-c", "7 "},
         {"-c", "9999999T"},
         {"-c", "16777217"},
-        {"-n", "0"},
         {"-n", "-2"},
         {"-n", "nan"},
         {"-t", "0"},
@@ -152,6 +151,8 @@ TEST(CommandLine, RefusesIllegalValuesOfEveryKind) {
     for (const auto& [flag, value] : cases) {
         EXPECT_THAT(refused_with({flag, value}), HasSubstr(fmt::format("78 {} '{}': want ", flag, value)));
     }
+    EXPECT_THAT(refused_with({"-n", "0"}), HasSubstr("78 -n 0: generates nothing; want 1 or more"));
+    EXPECT_EQ(options({"-n", "0", "--print", "prompt"}).n_predict, 0);
     EXPECT_THAT(refused_with({"-n", "-2"}), MatchesRegex("78 -n '-2': .*, or -1.*"));
     EXPECT_THAT(refused_with({"--force=maybe"}), HasSubstr("78 --force 'maybe': want on or off"));
 }

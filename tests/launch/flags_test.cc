@@ -27,6 +27,8 @@ const std::map<std::string, std::string> kExamples = {
     {"prompt-ids", "ids.json"},
     {"session", "turns.jsonl"},
     {"add-special", "on"},
+    {"chat", "on"},
+    {"system", "Be terse."},
     {"ctx-size", "4096"},
     {"n-predict", "12"},
     {"parallel", "3"},

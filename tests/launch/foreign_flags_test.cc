@@ -44,6 +44,8 @@ TEST(ForeignFlags, AreAnsweredWithWhatToUseHere) {
         {"--enable_streaming", "--kv-policy streaming"},
         {"--sink_cache", "--kv-policy streaming"},
         {"--tensor-split", "mpirun -n"},
+        {"-cnv", "the command chat"},
+        {"--jinja", "--chat"},
     };
     for (const auto& [flag, use] : cases) {
         EXPECT_THAT(refusal({flag, "1"}), HasSubstr(fmt::format("64 {}: use {}", flag, use)));
@@ -53,7 +55,7 @@ TEST(ForeignFlags, AreAnsweredWithWhatToUseHere) {
 
 TEST(ForeignFlags, AreAnsweredWithWhyThereIsNoSuchThing) {
     for (const char* flag :
-         {"--prompt-cache", "--cpu-offload-gb", "--repeat-penalty", "--max-num-seqs", "--lora", "-cnv"}) {
+         {"--prompt-cache", "--cpu-offload-gb", "--repeat-penalty", "--max-num-seqs", "--lora", "--keep"}) {
         EXPECT_THAT(refusal({flag, "1"}), HasSubstr(fmt::format("64 {}: not supported", flag)));
     }
     const IniFile file("seed = 1\nlora = a\n");

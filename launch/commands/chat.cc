@@ -1,0 +1,378 @@
+#include <algorithm>
+#include <csignal>
+#include <optional>
+#include <string>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "decode/session.h"
+#include "launch/commands/commands.h"
+#include "launch/commands/session_turns.h"
+#include "launch/report/output.h"
+#include "launch/report/report.h"
+#include "launch/report/trace_file.h"
+#include "launch/run/agreed_status.h"
+#include "launch/run/chain.h"
+#include "launch/run/chat/console.h"
+#include "launch/run/decode_run.h"
+#include "launch/run/engine.h"
+#include "launch/run/eviction.h"
+#include "launch/run/outcome.h"
+#include "launch/run/progress.h"
+#include "launch/run/prompt.h"
+#include "launch/run/signals.h"
+#include "launch/run/snapshot/resume.h"
+#include "launch/run/snapshot/snapshots.h"
+#include "launch/run/spec_costs.h"
+#include "runtime/log.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kRoom = 8192;  // tokens of questions and answers, without -c
+constexpr const char* kHelp =
+    "/save FILE  write the conversation      /stats  tokens, speed, acceptance\n"
+    "/load FILE  continue a written one      /reset  begin again (the document is read again)\n"
+    "/help       this list                   /exit   or Ctrl-D: end\n"
+    "Ctrl-C stops an answer. A line that ends with \\ continues on the next one.\n";
+
+/// What rank 0 has read from its console: all ranks do it.
+struct Step {
+    enum class What { kAsk, kSave, kLoad, kReset, kEnd } what = What::kEnd;
+    std::vector<int32_t> ids;  // of a question
+    std::string path;          // of a snapshot
+};
+
+/// Rank 0's part of the conversation: the console and the chat template.
+class Front {
+  public:
+    Front(const Options& o, const Tokenizer& tokenizer)
+        : options_(o), tokenizer_(tokenizer), renderer_(o.tokenizer_path()) {}
+
+    void write(std::string_view text) { out_.write(text); }
+    void say(std::string_view line) { out_.write(fmt::format("{}{}\n", out_.last() == '\n' ? "" : "\n", line)); }
+    /// Ends the answer's line. A person also sees why it ended, unless the model has ended it.
+    void end_answer(std::string_view why) {
+        if (!why.empty() && terminal()) {
+            say(why);
+        } else if (out_.last() != '\n') {
+            out_.write("\n");
+        }
+    }
+    bool terminal() const { return console_.terminal(); }
+    bool reader_gone() const { return out_.closed(); }
+
+    /// Returns the ids before the first question: those of the document with what the template puts before it. Nothing
+    /// without a document.
+    std::vector<int32_t> begin(const std::string& document) {
+        turns_.emplace(renderer_, options_.system);
+        first_.reset();
+        if (document.empty()) return {};
+        const std::string mark = "TriremeQuestion";
+        const std::string text = turns_->text_of(document + "\n\n" + mark, "the document");
+        const size_t at = text.rfind(mark);
+        require(at != std::string::npos, Exit::kData, "the chat template changes a message: want one that keeps it");
+        first_ = {.before = text.substr(0, at), .after = text.substr(at + mark.size()), .ids = {}};
+        first_->ids = encode_prompt(tokenizer_, first_->before, false);
+        first_->read = std::max<size_t>(first_->ids.size(), kOpen) - kOpen;
+        return {first_->ids.begin(), first_->ids.begin() + static_cast<std::ptrdiff_t>(first_->read)};
+    }
+    /// The ids of a question.
+    std::vector<int32_t> ask(const std::string& message) {
+        if (!first_) return encode_prompt(tokenizer_, turns_->text_of(message, "the message"), false);
+        const First first = *std::exchange(first_, std::nullopt);
+        const auto read = static_cast<std::ptrdiff_t>(first.read);
+        std::vector<int32_t> ids = encode_prompt(tokenizer_, first.before + message + first.after, false);
+        if (std::ssize(ids) >= read && std::equal(ids.begin(), ids.begin() + read, first.ids.begin())) {
+            return {ids.begin() + read, ids.end()};
+        }
+        log::debug("the question changes tokens of the document: it is tokenized alone");
+        std::vector<int32_t> rest(first.ids.begin() + read, first.ids.end());
+        ids = encode_prompt(tokenizer_, message + first.after, false);
+        rest.insert(rest.end(), ids.begin(), ids.end());
+        return rest;
+    }
+    /// After a conversation was loaded.
+    void resume() {
+        first_.reset();
+        turns_.emplace(renderer_, options_.system);
+        turns_->resume();
+    }
+    Console::Line read(const StillWaiting& waiting) { return console_.read("> ", waiting); }
+
+  private:
+    // The last tokens of a document may change when a question follows: they are read with it.
+    static constexpr size_t kOpen = 16;
+    /// The first turn of a conversation with a document: texts before and after the question, and the ids of the text
+    /// before it, of which the first `read` are read ahead.
+    struct First {
+        std::string before, after;
+        std::vector<int32_t> ids;
+        size_t read = 0;
+    };
+
+    const Options& options_;
+    const Tokenizer& tokenizer_;
+    ChatRenderer renderer_;
+    std::optional<ChatTurns> turns_;
+    std::optional<First> first_;  // nothing after the first question, or without a document
+    Console console_;
+    TextOut out_{STDOUT_FILENO};
+};
+
+Step shared(const RankGroup& rank_group, const Step& mine) {
+    std::string bytes;
+    if (rank_group.first()) bytes = nlohmann::json{static_cast<int>(mine.what), mine.ids, mine.path}.dump();
+    rank_group.comm().broadcast(bytes);
+    const nlohmann::json all = nlohmann::json::parse(bytes);
+    return {static_cast<Step::What>(all.at(0).get<int>()), all.at(1), all.at(2)};
+}
+
+class Chat {
+  public:
+    Chat(const Start& start, const RankGroup& rank_group)
+        : start_(start), options_(start.call.options), rank_group_(rank_group), engine_(start, rank_group) {
+        const Options& o = options_;
+        rank_group.first_only_waiting([&](const StillWaiting& waiting) {
+            costs_ = given_costs(o);
+            front_.emplace(o, *engine_.checkpoint().tokenizer);
+            if (o.prompt_from == PromptFrom::kFile) document_ = read_document(o, waiting);
+            before_ = front_->begin(document_);
+            require(std::ssize(before_) < engine_.longest_context() || engine_.eviction().evicts(), Exit::kConfig,
+                    "{} has {} tokens and the context {}: shorten it or raise -c", o.prompt, before_.size(),
+                    engine_.longest_context());
+        });
+        share(costs_, rank_group.comm());
+        before_ = shared(rank_group, {Step::What::kAsk, before_, {}}).ids;
+        const int64_t longest = engine_.longest_context();
+        const int64_t room = o.ctx_size > 0 ? longest : std::min(longest, std::ssize(before_) + kRoom);
+        engine_.load(start, rank_group, room, room);
+        warn_of_unused_eviction(o, engine_.bounding(), room);
+        rules_ = {.stop = o.stop};
+        if (!o.ignore_eos) rules_.eos = engine_.checkpoint().eos;
+        run_.add({.status = [&] { return rank_group_.first() && front_->reader_gone() ? kReaderGone : 0; }});
+        remember_signals();
+        warn_of_unused({o});
+    }
+
+    /// The last agreed status.
+    int status() const { return run_.status(); }
+    /// Returns the status with which the program ends.
+    int converse() {
+        if (rank_group_.first() && front_->terminal()) {
+            front_->say(fmt::format("{}, context {}; /help lists commands", options_.model, engine_.model().context()));
+        }
+        begin();
+        for (;;) {
+            Step mine;
+            rank_group_.first_only_waiting([&](const StillWaiting& waiting) { mine = next(waiting); });
+            const Step step = shared(rank_group_, mine);
+            if (step.what == Step::What::kEnd) return ended_;
+            if (step.what == Step::What::kAsk) {
+                if (const int status = answer(step.ids); status != 0) return status;
+            } else if (step.what == Step::What::kReset) {
+                begin();
+            } else {
+                file(step);
+            }
+        }
+    }
+
+  private:
+    /// Begins an empty conversation, and reads the document.
+    void begin() {
+        engine_.model().truncate(0, 0);
+        chain_.reset();
+        rank_group_.phase(
+            [&] { chain_.emplace(options_, engine_.model(), engine_.proposing(), engine_.device(), costs_); });
+        session_.emplace(chain_->decoder(), engine_.checkpoint().tokenizer.get());
+        session_->on_read([&] {
+            if (!chain_->wants_costs()) return;
+            chain_->warm_up(rank_group_, session_->text().back());
+            costs_ = chain_->costs();
+        });
+        if (before_.empty()) return;
+        ProgressMeter progress("document", "tokens", stderr_progress(rank_group_.first() && !options_.no_progress));
+        session_->read_ahead(before_, [&](int64_t done, int64_t total) {
+            progress(done, total);
+            run_.prefill();
+        });
+    }
+
+    /// Reads lines until one of them is a step for all ranks. Rank 0 alone.
+    Step next(const StillWaiting& waiting) {
+        for (;;) {
+            const Console::Line line = front_->read(waiting);
+            if (line.end == Console::End::kInput) {
+                if (front_->terminal()) front_->say("");
+                return {};
+            }
+            if (line.end == Console::End::kSignal) {
+                if (remembered_signal() != SIGINT) {
+                    ended_ = 128 + remembered_signal();
+                    return {};
+                }
+                forget_interrupt();
+                front_->say("");
+                continue;
+            }
+            const size_t first = line.text.find_first_not_of(" \t\n");
+            if (first == std::string::npos) continue;
+            if (line.text[first] != '/') {
+                Step step = {Step::What::kAsk, front_->ask(line.text), {}};
+                const int64_t used = std::ssize(session_->text()) + std::ssize(step.ids);
+                if (used < engine_.model().context() || engine_.eviction().evicts()) return step;
+                front_->say(fmt::format("{} tokens do not fit the context of {}: /reset, or start with a larger -c",
+                                        used, engine_.model().context()));
+                return {Step::What::kReset, {}, {}};
+            }
+            const size_t space = line.text.find(' ', first);
+            const std::string word = line.text.substr(first, space - first);
+            const std::string path = space == std::string::npos ? "" : line.text.substr(space + 1);
+            if (word == "/exit" || word == "/quit") return {};
+            if (word == "/reset") {
+                front_->begin(document_);
+                return {Step::What::kReset, {}, {}};
+            }
+            if (word == "/stats") {
+                stats();
+            } else if (word == "/help") {
+                front_->write(kHelp);
+            } else if (word != "/save" && word != "/load") {
+                front_->say(fmt::format("{}: no such command; /help lists them", word));
+            } else if (path.empty()) {
+                front_->say(fmt::format("{}: give a file", word));
+            } else {
+                return {word == "/save" ? Step::What::kSave : Step::What::kLoad, {}, path};
+            }
+        }
+    }
+
+    /// Returns 0, or the status with which the program ends.
+    int answer(const std::vector<int32_t>& ids) {
+        const int64_t most = options_.n_predict < 0 ? engine_.model().context() : options_.n_predict;
+        const std::optional<Turn> turn = session_->answer(
+            ids, most, rules_,
+            [&](int64_t, int32_t, std::string_view text) {
+                if (rank_group_.first()) front_->write(text);
+            },
+            [&](std::span<const int32_t> round) { return run_.round(round); });
+        if (run_.status() == 128 + SIGTERM || run_.status() == kReaderGone || !turn) return run_.status();
+        last_ = *turn;
+        if (run_.status() != 0) {
+            forget_interrupt();
+            session_->close_answer();
+        }
+        if (rank_group_.first()) {
+            front_->end_answer(run_.status() != 0                          ? "(stopped)"
+                               : turn->answer.stop == StopReason::kContext ? "(the context is full)"
+                               : turn->answer.stop == StopReason::kLimit   ? "(-n tokens)"
+                                                                           : "");
+        }
+        return 0;
+    }
+
+    void stats() {
+        const Level& model = engine_.model();
+        front_->say(fmt::format("{} of {} tokens, {} in the KV cache, {:.1f} MB", session_->text().size(),
+                                model.context(), model.cache().cached(0),
+                                static_cast<double>(model.cache().bytes_of(model.length())) * 1e-6));
+        if (last_) {
+            const auto tokens = static_cast<double>(last_->answer.ids.size());
+            front_->say(fmt::format("last answer: read {} tokens in {:.0f} ms, then {} tokens, {:.1f} tok/s",
+                                    last_->prompt_tokens, last_->prefill_ms, tokens,
+                                    last_->decode_ms > 0 ? tokens / last_->decode_ms * 1e3 : 0));
+        }
+        std::vector<ChainLevel> levels;
+        add_levels(levels, *chain_);
+        for (const std::string& line : acceptance_lines(levels)) front_->say(line);
+    }
+
+    /// Writes or loads a conversation. An error is shown, and the conversation continues; one that was not loaded
+    /// begins again.
+    void file(const Step& step) {
+        const bool load = step.what == Step::What::kLoad;
+        bool changed = false;
+        try {
+            Start own = start_;
+            (load ? own.call.options.load_kv : own.call.options.save_kv) = step.path;
+            if (load) {
+                const std::optional<ResumedRun> earlier = resume(own, rank_group_, engine_.settings(), "session");
+                changed = true;
+                begin_empty();
+                earlier->load(engine_, *session_, *chain_, rank_group_);
+                session_->close_answer();
+                if (rank_group_.first()) front_->resume();
+            } else {
+                Snapshots(own.call.options, rank_group_, engine_,
+                          {.known = known_of(*session_, *chain_, engine_.model()),
+                           .text = [&] { return text_of(); },
+                           .costs = [&] { return chain_->costs(); }})
+                    .write();
+            }
+        } catch (const Error& e) {
+            if (rank_group_.first()) front_->say(e.what());
+            if (changed) begin();
+            if (changed && rank_group_.first()) front_->begin(document_);
+            return;
+        }
+        if (rank_group_.first()) {
+            front_->say(fmt::format("{} {}: {} tokens", load ? "loaded" : "saved", step.path, session_->text().size()));
+        }
+    }
+
+    void begin_empty() {
+        const std::vector<int32_t> document = std::exchange(before_, {});
+        begin();
+        before_ = document;
+    }
+
+    SnapshotText text_of() const {
+        const auto answer = session_->text().begin() + session_->answer_begin();
+        return {.prompt = {session_->text().begin(), answer}, .generated = {answer, session_->text().end()}};
+    }
+
+    const Start& start_;
+    const Options& options_;
+    const RankGroup& rank_group_;
+    Engine engine_;
+    SpecCosts costs_;
+    std::optional<Front> front_;   // rank 0
+    std::string document_;         // rank 0
+    std::vector<int32_t> before_;  // ids of the document
+    StopRules rules_;
+    std::optional<Chain> chain_;
+    std::optional<Session> session_;
+    std::optional<Turn> last_;
+    int ended_ = 0;
+    DecodeRun run_{rank_group_, [this] { return chain_->digest(); }};
+};
+
+}  // namespace
+
+void run_chat(const Start& start, const RankGroup& rank_group) {
+    const Options& o = start.call.options;
+    rank_group.phase([&] {
+        require(!o.spec.has(Part::kH2o), Exit::kUsage,
+                "chat with --spec {}: heavy hitters are chosen for one prompt, not for turns; want another chain",
+                text_of(o.spec));
+        require(o.eviction.budget_share == 0, Exit::kConfig,
+                "--kv-window {}: a share of no one prompt; want tokens with chat", o.eviction.budget_share);
+        require(o.prompt_from != PromptFrom::kFile || o.prompt != "-", Exit::kUsage,
+                "-f -: stdin is the conversation; give a file");
+    });
+    Chat chat(start, rank_group);
+    int status = 0;
+    try {
+        status = chat.converse();
+    } catch (const Interrupted&) {  // while the document was read
+        status = chat.status();
+    }
+    write_trace(o, rank_group);
+    if (status != 0) throw Stopped{exit_status(status)};
+}
+
+}  // namespace trireme

@@ -1,0 +1,29 @@
+#include "launch/run/python_script.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "runtime/error.h"
+
+namespace trireme {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> python_command(std::string_view script) {
+    std::error_code error;
+    const fs::path program = fs::read_symlink("/proc/self/exe", error);
+    const fs::path path = program.parent_path().parent_path() / "share/trireme" / script;
+    require(!error && fs::exists(path, error), Exit::kUnavailable,
+            "{} is not there: install the program with its share folder, or build it again", path.string());
+    const char* const named = std::getenv("TRIREME_PYTHON");
+    return {named != nullptr && *named != '\0' ? named : "python3", "-B", path.string()};
+}
+
+std::string no_python(const std::string& interpreter, int error) {
+    return fmt::format(
+        "{} cannot be started: {}; install Python 3 (apt-get install python3), or name one in TRIREME_PYTHON",
+        interpreter, std::generic_category().message(error));
+}
+
+}  // namespace trireme
