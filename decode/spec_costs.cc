@@ -23,6 +23,16 @@ constexpr int64_t kSlowRows = 8, kMostSlowRows = 32;
 constexpr int kPasses = 4;
 constexpr double kAsTheRows = 1.6;  // if twice the rows take this many times as long, the time grows with the rows
 
+/// Returns rank 0's value on all ranks.
+double of_first(double mine, Comm& control) {
+    std::string bytes(reinterpret_cast<const char*>(&mine), sizeof mine);
+    control.broadcast(bytes);
+    double value = 0;
+    check(bytes.size() == sizeof value, "costs: {} bytes of rank 0", bytes.size());
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+}
+
 class Meter {
   public:
     Meter(Level& level, const SamplingParams& sampling, int32_t token, Comm& control)
@@ -56,12 +66,7 @@ class Meter {
         level_.logits().sample(sampling_, uniforms_, /*distributions=*/true);
         const double mine = static_cast<double>(trace::now() - begin) * 1e-6;
         level_.cache().drop();
-        std::string bytes(reinterpret_cast<const char*>(&mine), sizeof mine);
-        control_.broadcast(bytes);
-        double ms = 0;
-        check(bytes.size() == sizeof ms, "costs: {} bytes of rank 0", bytes.size());
-        std::memcpy(&ms, bytes.data(), sizeof ms);
-        return ms;
+        return of_first(mine, control_);
     }
 
   private:
@@ -88,6 +93,11 @@ double LevelCosts::ms(int64_t rows) const {
     if (a == b) return least;
     const double part = static_cast<double>(rows - a->rows) / static_cast<double>(b->rows - a->rows);
     return std::max(least, a->ms + part * (b->ms - a->ms));
+}
+
+void add_to_verifies(LevelCosts& costs, double ms, Comm& control) {
+    const double more = of_first(ms, control);
+    for (LevelCosts::Point& p : costs.points) p.ms += p.rows > 1 ? more : 0;
 }
 
 LevelCosts measure_costs(std::string name, Level& level, MeasuredRows which, const SamplingParams& sampling,

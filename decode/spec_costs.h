@@ -35,5 +35,8 @@ enum class MeasuredRows { kOne, kMany };
 /// times, through `control`. It replaces the level's current logits. Errors: as Logits::sample.
 LevelCosts measure_costs(std::string name, Level& level, MeasuredRows rows, const SamplingParams& sampling,
                          int32_t token, Comm& control);
+/// Adds rank 0's `ms` to the costs of two rows and more: the time of work that belongs to a verify, but not to a plain
+/// step. All ranks call it.
+void add_to_verifies(LevelCosts& costs, double ms, Comm& control);
 
 }  // namespace trireme

@@ -16,6 +16,7 @@
 #include "launch/flags/sources.h"
 #include "launch/report/output.h"
 #include "launch/run/binding.h"
+#include "launch/run/model_path.h"
 #include "launch/run/once.h"
 #include "launch/run/outcome.h"
 #include "launch/run/placement.h"
@@ -181,6 +182,12 @@ int run_program(const std::vector<std::string>& words, const std::vector<std::st
         rank_group.phase([&] {
             warn(parsed.status == 0 ? start.call.warnings : misspelt_variables(environment));
             require(parsed.status == 0, static_cast<Exit>(parsed.status), "{}", parsed.message);
+        });
+        rank_group.phase([&] {
+            Options& named = start.call.options;
+            for (std::string* path : {&named.model, &named.model_draft, &named.tokenizer}) {
+                if (!path->empty()) *path = model_path(*path);
+            }
         });
         // Commands with chains use random numbers, and so does any command whose policy draws scores.
         const Options& o = start.call.options;

@@ -113,6 +113,10 @@ def talk(trireme, folder, work):
     assert t.answer("And God said") == answers[1]
     assert t.answer("\x1b[A") == answers[2], "the last line does not come back"
     assert "tokens" in t.say("/stats") and "no such command" in t.say("/nothing") and "/save FILE" in t.say("/help")
+    t.say("/reset")
+    assert "no answer yet" in t.say(f"/save {work}/none")
+    for question in questions[:3]:
+        t.answer(question)
     saved = work / "talk.trireme"
     assert f"saved {saved}" in t.say(f"/save {saved}")
     assert "exists" in t.say(f"/save {saved}")
@@ -121,6 +125,18 @@ def talk(trireme, folder, work):
     assert f"loaded {saved}" in t.say(f"/load {saved}")
     assert t.answer("Let there be light: é") == answers[3]
     assert "/no/such/file" in t.say("/load /no/such/file")
+    # What does not fit, or cannot be loaded, changes nothing.
+    t.say("/reset")
+    t.answer(questions[0])
+    assert "do not fit the context of 2048" in t.say("x y " * 900)
+    assert t.answer(questions[1]) == answers[1]
+    t.type("\x04")
+    assert t.status() == 0, t.screen
+    t = Terminal(trireme, "chat", *flags(folder, "-c", "64"))
+    t.until(PROMPT)
+    t.answer("In")
+    assert "start with a larger -c" in t.say(f"/load {saved}")
+    t.answer("In")
     t.type("\x04")
     assert t.status() == 0, t.screen
 
@@ -160,6 +176,15 @@ def document(trireme, folder, work):
         assert same == piped, (spec, same, piped)
 
 
+def pipe_errors(trireme, folder):
+    # A line that is not UTF-8 is refused, and the conversation continues.
+    run = subprocess.run(
+        [trireme, "chat", *flags(folder)], input=b"\xff\nIn the beginning\nlast\\", capture_output=True, check=False, timeout=120
+    )
+    lines = run.stdout.decode().splitlines()
+    assert run.returncode == 0 and "not UTF-8" in lines[0] and len(lines) >= 3, (run.stdout, run.stderr)
+
+
 def pipe(trireme, folder, work):
     answers = session_answers(trireme, folder, ["In the beginning", "two\nlines"], work)
     piped = output(trireme, "chat", *flags(folder), text="In the beginning\n\ntwo\\\nlines\n/exit\nnever asked\n")
@@ -183,6 +208,7 @@ def main():
         stop(trireme, folder)
         document(trireme, folder, work)
         pipe(trireme, folder, work)
+        pipe_errors(trireme, folder)
     print("chat: editing, history, commands, Ctrl-C, snapshots, documents, pipes and ranks")
 
 

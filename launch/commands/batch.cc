@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,11 +16,24 @@
 #include "launch/run/settings.h"
 #include "launch/run/side_by_side.h"
 #include "launch/run/spec_costs.h"
+#include "model/files/store/digest.h"
+#include "model/tokenizer/chat_template.h"
 #include "runtime/log.h"
 #include "runtime/trace.h"
 
 namespace trireme {
 namespace {
+
+/// Adds the chat template's digest to the settings, if a request uses it.
+void add_template(BatchState& books, const Options& o) {
+    const bool used = o.chat || std::ranges::any_of(books.lines, [](const BatchLine& line) {
+                          return line.object.is_object() && line.object.contains("messages");
+                      });
+    const std::optional<ChatTemplate> found = used ? read_chat_template(o.tokenizer_path()) : std::nullopt;
+    if (!found) return;
+    const std::string all = found->source + found->with_tools;
+    books.settings.emplace_back("chat template", hex(XXH3_64bits(all.data(), all.size())));
+}
 
 /// Writes the lines of requests that cannot be run, if there are no others.
 void end_of_bad(BatchState& books) {
@@ -38,6 +52,7 @@ int run_requests(const Start& start, const RankGroup& rank_group, BatchState& bo
     std::vector<BatchRequest> left;
     rank_group.first_only_waiting([&](const StillWaiting& waiting) {
         books.settings = deciding_settings(Command::kBatch, engine.settings(), start.seed_drawn);
+        add_template(books, o);
         books.output->require_made_with(books.settings);
         left = left_of(books, o, engine, waiting);
     });

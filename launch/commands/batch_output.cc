@@ -80,7 +80,7 @@ void BatchOutput::require_of(const std::vector<BatchLine>& requests) const {
         const bool more = i < static_cast<int64_t>(requests.size());
         if (more && requests[static_cast<size_t>(i)].openai) {
             const BatchLine& request = requests[static_cast<size_t>(i)];
-            require(line.is_object() && line.value("id", "") == openai_id(*request.openai), Exit::kData,
+            require(line.is_object() && line.contains("id") && line.at("id") == openai_id(*request.openai), Exit::kData,
                     "{}: is not the result of {}; {}", where(i), request.where, kInstead);
             continue;
         }
@@ -102,8 +102,9 @@ void BatchOutput::require_made_with(const KeyValues& settings) const {
     for (int64_t i = 0; i < done(); ++i) {
         const Json& line = lines_[static_cast<size_t>(i)];
         if (line.contains("custom_id")) {
-            const Json::json_pointer place("/response/body/system_fingerprint");
-            require(!line.contains(place) || line.at(place) == fingerprint_of(settings), Exit::kData,
+            const Json::json_pointer good("/response/body/system_fingerprint"), bad("/error/system_fingerprint");
+            const Json& place = line.contains(good) ? line.at(good) : line.value(bad, Json());
+            require(place == fingerprint_of(settings), Exit::kData,
                     "{}: was made with other settings, or by another version; {}", where(i), kInstead);
             continue;
         }

@@ -166,8 +166,8 @@ std::string chat_prompt(const BatchLine& line, const Options& o, ChatRenderer& c
     nlohmann::ordered_json object = nlohmann::ordered_json::parse(line.text);
     if (line.openai) object = nlohmann::ordered_json(std::move(object["body"]));
     ChatRenderer::Conversation talk = {.messages = std::move(object["messages"]), .tools = object["tools"]};
-    const bool has_system =
-        !talk.messages.empty() && talk.messages[0].is_object() && talk.messages[0].value("role", "") == "system";
+    const bool has_system = !talk.messages.empty() && talk.messages[0].is_object() &&
+                            talk.messages[0].contains("role") && talk.messages[0].at("role") == "system";
     if (!o.system.empty() && !has_system) {
         nlohmann::ordered_json all = {{{"role", "system"}, {"content", o.system}}};
         for (nlohmann::ordered_json& m : talk.messages) all.push_back(std::move(m));

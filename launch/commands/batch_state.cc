@@ -101,7 +101,7 @@ void append_bad(BatchState& books, int64_t end) {
         const BatchLine& line = books.lines[static_cast<size_t>(books.written)];
         if (line.bad.empty()) return;
         log::warn("{}; the request is not run", line.bad);
-        books.output->append(openai_error(*line.openai, line.bad));
+        books.output->append(openai_error(*line.openai, line.bad, fingerprint_of(books.settings)));
         ++books.failed;
     }
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <csignal>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unistd.h>
@@ -27,12 +28,13 @@
 #include "launch/run/snapshot/resume.h"
 #include "launch/run/snapshot/snapshots.h"
 #include "launch/run/spec_costs.h"
+#include "model/tokenizer/utf8.h"
 #include "runtime/log.h"
 
 namespace trireme {
 namespace {
 
-constexpr int64_t kRoom = 8192;  // tokens of questions and answers, without -c
+constexpr int64_t kRoom = 8192, kEvictingRoom = 131072;  // tokens of questions and answers, without -c
 constexpr const char* kHelp =
     "/save FILE  write the conversation      /stats  tokens, speed, acceptance\n"
     "/load FILE  continue a written one      /reset  begin again (the document is read again)\n"
@@ -71,7 +73,7 @@ class Front {
         turns_.emplace(renderer_, options_.system);
         first_.reset();
         if (document.empty()) return {};
-        const std::string mark = "TriremeQuestion";
+        const std::string mark = unused_word();
         const std::string text = turns_->text_of(document + "\n\n" + mark, "the document");
         const size_t at = text.rfind(mark);
         require(at != std::string::npos, Exit::kData, "the chat template changes a message: want one that keeps it");
@@ -80,8 +82,9 @@ class Front {
         first_->read = std::max<size_t>(first_->ids.size(), kOpen) - kOpen;
         return {first_->ids.begin(), first_->ids.begin() + static_cast<std::ptrdiff_t>(first_->read)};
     }
-    /// The ids of a question.
+    /// The ids of a question. undo() takes it back.
     std::vector<int32_t> ask(const std::string& message) {
+        undone_.emplace(*turns_, first_);
         if (!first_) return encode_prompt(tokenizer_, turns_->text_of(message, "the message"), false);
         const First first = *std::exchange(first_, std::nullopt);
         const auto read = static_cast<std::ptrdiff_t>(first.read);
@@ -94,6 +97,12 @@ class Front {
         ids = encode_prompt(tokenizer_, message + first.after, false);
         rest.insert(rest.end(), ids.begin(), ids.end());
         return rest;
+    }
+    void undo() {
+        if (!undone_) return;
+        turns_.emplace(undone_->first);
+        first_ = std::move(undone_->second);
+        undone_.reset();
     }
     /// After a conversation was loaded.
     void resume() {
@@ -118,6 +127,7 @@ class Front {
     const Tokenizer& tokenizer_;
     ChatRenderer renderer_;
     std::optional<ChatTurns> turns_;
+    std::optional<std::pair<ChatTurns, std::optional<First>>> undone_;  // before the last question
     std::optional<First> first_;  // nothing after the first question, or without a document
     Console console_;
     TextOut out_{STDOUT_FILENO};
@@ -148,7 +158,8 @@ class Chat {
         share(costs_, rank_group.comm());
         before_ = shared(rank_group, {Step::What::kAsk, before_, {}}).ids;
         const int64_t longest = engine_.longest_context();
-        const int64_t room = o.ctx_size > 0 ? longest : std::min(longest, std::ssize(before_) + kRoom);
+        const int64_t more = engine_.eviction().evicts() ? kEvictingRoom : kRoom;
+        const int64_t room = o.ctx_size > 0 ? longest : std::min(longest, std::ssize(before_) + more);
         engine_.load(start, rank_group, room, room);
         warn_of_unused_eviction(o, engine_.bounding(), room);
         rules_ = {.stop = o.stop};
@@ -182,8 +193,8 @@ class Chat {
     }
 
   private:
-    /// Begins an empty conversation, and reads the document.
-    void begin() {
+    /// Begins an empty conversation.
+    void begin_empty() {
         engine_.model().truncate(0, 0);
         chain_.reset();
         rank_group_.phase(
@@ -194,6 +205,12 @@ class Chat {
             chain_->warm_up(rank_group_, session_->text().back());
             costs_ = chain_->costs();
         });
+        asked_ = false;
+    }
+
+    /// Begins a conversation, and reads the document.
+    void begin() {
+        begin_empty();
         if (before_.empty()) return;
         ProgressMeter progress("document", "tokens", stderr_progress(rank_group_.first() && !options_.no_progress));
         session_->read_ahead(before_, [&](int64_t done, int64_t total) {
@@ -222,19 +239,20 @@ class Chat {
             const size_t first = line.text.find_first_not_of(" \t\n");
             if (first == std::string::npos) continue;
             if (line.text[first] != '/') {
-                Step step = {Step::What::kAsk, front_->ask(line.text), {}};
-                const int64_t used = std::ssize(session_->text()) + std::ssize(step.ids);
-                if (used < engine_.model().context() || engine_.eviction().evicts()) return step;
-                front_->say(fmt::format("{} tokens do not fit the context of {}: /reset, or start with a larger -c",
-                                        used, engine_.model().context()));
-                return {Step::What::kReset, {}, {}};
+                if (std::optional<Step> step = question(line.text)) return *std::move(step);
+                continue;
             }
             const size_t space = line.text.find(' ', first);
             const std::string word = line.text.substr(first, space - first);
             const std::string path = space == std::string::npos ? "" : line.text.substr(space + 1);
             if (word == "/exit" || word == "/quit") return {};
             if (word == "/reset") {
-                front_->begin(document_);
+                try {
+                    front_->begin(document_);
+                } catch (const Error& e) {  // it worked before
+                    front_->say(e.what());
+                    continue;
+                }
                 return {Step::What::kReset, {}, {}};
             }
             if (word == "/stats") {
@@ -243,12 +261,30 @@ class Chat {
                 front_->write(kHelp);
             } else if (word != "/save" && word != "/load") {
                 front_->say(fmt::format("{}: no such command; /help lists them", word));
-            } else if (path.empty()) {
+            } else if (path.empty() || !is_utf8(path)) {
                 front_->say(fmt::format("{}: give a file", word));
+            } else if (word == "/save" && !asked_) {
+                front_->say("/save: there is no answer yet");
             } else {
                 return {word == "/save" ? Step::What::kSave : Step::What::kLoad, {}, path};
             }
         }
+    }
+
+    /// The step of a question. Nothing if it has an error, which is shown; the conversation is then as before.
+    std::optional<Step> question(const std::string& text) {
+        const int64_t context = engine_.model().context();
+        try {
+            Step step = {Step::What::kAsk, front_->ask(text), {}};
+            const int64_t used = std::ssize(session_->text()) + std::ssize(step.ids);
+            if (used < context) return step;
+            front_->say(fmt::format(
+                "{} tokens do not fit the context of {}: /save and /reset, or start with a larger -c", used, context));
+        } catch (const Error& e) {
+            front_->say(e.what());
+        }
+        front_->undo();
+        return {};
     }
 
     /// Returns 0, or the status with which the program ends.
@@ -259,7 +295,11 @@ class Chat {
             [&](int64_t, int32_t, std::string_view text) {
                 if (rank_group_.first()) front_->write(text);
             },
-            [&](std::span<const int32_t> round) { return run_.round(round); });
+            [&](std::span<const int32_t> round) {
+                // A question is read to its end: only then does Ctrl-C stop its answer.
+                return run_.round(round) && (!round.empty() || run_.status() != 128 + SIGINT);
+            });
+        asked_ = true;
         if (run_.status() == 128 + SIGTERM || run_.status() == kReaderGone || !turn) return run_.status();
         last_ = *turn;
         if (run_.status() != 0) {
@@ -301,11 +341,15 @@ class Chat {
             (load ? own.call.options.load_kv : own.call.options.save_kv) = step.path;
             if (load) {
                 const std::optional<ResumedRun> earlier = resume(own, rank_group_, engine_.settings(), "session");
+                const int64_t tokens = std::ssize(earlier->snapshot.text().ids()), context = engine_.model().context();
+                require(tokens < context, Exit::kConfig, "{}: has {} tokens and the context {}: start with a larger -c",
+                        step.path, tokens, context);
                 changed = true;
                 begin_empty();
                 earlier->load(engine_, *session_, *chain_, rank_group_);
                 session_->close_answer();
-                if (rank_group_.first()) front_->resume();
+                at_front([&] { front_->resume(); });
+                asked_ = true;
             } else {
                 Snapshots(own.call.options, rank_group_, engine_,
                           {.known = known_of(*session_, *chain_, engine_.model()),
@@ -315,8 +359,9 @@ class Chat {
             }
         } catch (const Error& e) {
             if (rank_group_.first()) front_->say(e.what());
-            if (changed) begin();
-            if (changed && rank_group_.first()) front_->begin(document_);
+            if (!changed) return;
+            at_front([&] { front_->begin(document_); });
+            begin();
             return;
         }
         if (rank_group_.first()) {
@@ -324,10 +369,12 @@ class Chat {
         }
     }
 
-    void begin_empty() {
-        const std::vector<int32_t> document = std::exchange(before_, {});
-        begin();
-        before_ = document;
+    /// Work of rank 0 alone, which may fail.
+    void at_front(const std::function<void()>& work) const {
+        rank_group_.first_only_waiting([&](const StillWaiting& waiting) {
+            waiting();
+            work();
+        });
     }
 
     SnapshotText text_of() const {
@@ -347,6 +394,7 @@ class Chat {
     std::optional<Chain> chain_;
     std::optional<Session> session_;
     std::optional<Turn> last_;
+    bool asked_ = false;  // the conversation has a question
     int ended_ = 0;
     DecodeRun run_{rank_group_, [this] { return chain_->digest(); }};
 };

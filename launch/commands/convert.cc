@@ -53,8 +53,11 @@ void run_convert(const Start& start, const RankGroup& rank_group) {
             require(!o.dtype, Exit::kUsage,
                     "--quantise and --dtype both say the type of the written matrices; want one of them");
         }
-        const Conversion model(
-            o.model, {.layer_map = o.layer_map, .average = o.average, .dtype = o.dtype, .quantise = o.quantise});
+        const Conversion model(o.model, {.layer_map = o.layer_map,
+                                         .average = o.average,
+                                         .dtype = o.dtype,
+                                         .quantise = o.quantise,
+                                         .random = o.random_weights});
         if (gguf) {
             write_model_gguf(model, o.output_path, o.old_outputs(), tokenizer_of(model, o.model), proceed);
         } else if (store) {

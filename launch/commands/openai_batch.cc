@@ -1,5 +1,6 @@
 #include "launch/commands/openai_batch.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <utility>
@@ -37,6 +38,11 @@ const std::pair<const char*, Json> kOnly[] = {{"n", 1},
                                               {"presence_penalty", 0},
                                               {"logit_bias", Json::object()},
                                               {"response_format", {{"type", "text"}}}};
+
+/// Members that change nothing here.
+constexpr std::array kIgnored = {"model",          "user",         "metadata",           "store",
+                                 "stream_options", "service_tier", "safety_identifier",  "prompt_cache_key",
+                                 "tools",          "tool_choice",  "parallel_tool_calls"};
 
 /// Copies of members whose names are those of batch's own form.
 constexpr std::array kSame = {"temperature", "top_p", "top_k", "min_p", "seed", "stop"};
@@ -93,6 +99,19 @@ Json own_form(const OpenAiRequest& r, const Json& body, const std::string& where
         require(found == nullptr || *found == value, Exit::kData, "{}: {} is {}, want {}: batch does nothing else",
                 where, key, found == nullptr ? "" : shown(found->dump(-1, ' ', true)), value.dump());
     }
+    const Json* choice = given("tool_choice");
+    require(choice == nullptr || *choice == "auto" || *choice == "none", Exit::kData,
+            "{}: tool_choice is {}, want auto or none", where,
+            choice == nullptr ? "" : shown(choice->dump(-1, ' ', true)));
+    const auto is_known = [&](const std::string& key) {
+        const auto in = [&](const auto& names) { return std::ranges::find(names, key) != std::end(names); };
+        const bool only = std::ranges::any_of(kOnly, [&](const auto& one) { return key == one.first; });
+        return only || in(kSame) || in(kIgnored) || key == "max_tokens" || key == "max_completion_tokens" ||
+               key == (r.chat ? "messages" : "prompt");
+    };
+    for (const auto& [key, value] : body.items()) {
+        require(value.is_null() || is_known(key), Exit::kData, "{}: batch has no {}; leave it out", where, shown(key));
+    }
     Json own = Json::object();
     for (const char* key : kSame) {
         if (const Json* found = given(key)) own[key] = *found;
@@ -148,12 +167,12 @@ std::string openai_result(const OpenAiRequest& r, const std::string& model, cons
     return dump(envelope(r, {{"status_code", 200}, {"request_id", "trireme-batch-" + r.id}, {"body", body}}, nullptr));
 }
 
-std::string openai_error(const OpenAiRequest& r, const std::string& message) {
+std::string openai_error(const OpenAiRequest& r, const std::string& message, const std::string& fingerprint) {
     constexpr int kBadRequest = 400;
     const Ordered error = {
         {"message", message}, {"type", "BadRequestError"}, {"param", nullptr}, {"code", kBadRequest}};
     return dump(envelope(r, {{"status_code", kBadRequest}, {"request_id", "trireme-batch-" + r.id}, {"body", nullptr}},
-                         {{"error", error}}));
+                         {{"error", error}, {"system_fingerprint", fingerprint}}));
 }
 
 std::string fingerprint_of(const KeyValues& settings) {

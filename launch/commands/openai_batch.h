@@ -28,8 +28,8 @@ bool is_openai(const Json& line);
 OpenAiRequest read_openai(const Json& line, std::string_view text, const std::string& where);
 
 /// Returns the body as a request of batch's own form: messages, prompt or input_ids, and settings under their own
-/// names. null counts as absent. A completion without max_tokens has 16. Errors: Exit::kData for a member with which
-/// batch does nothing (n above 1, logprobs, streams), and for several prompts.
+/// names. null counts as absent. A completion without max_tokens has 16. Errors: Exit::kData for a member that batch
+/// does not have (n above 1, logprobs, streams, and names that are not known), and for several prompts.
 Json own_form(const OpenAiRequest& request, const Json& body, const std::string& where);
 
 /// The "id" of the request's result line.
@@ -38,7 +38,7 @@ std::string openai_id(const OpenAiRequest& request);
 std::string openai_result(const OpenAiRequest& request, const std::string& model, const Continuation& made,
                           int64_t prompt_tokens, const std::string& fingerprint);
 /// The line of a request that was not run.
-std::string openai_error(const OpenAiRequest& request, const std::string& message);
+std::string openai_error(const OpenAiRequest& request, const std::string& message, const std::string& fingerprint);
 
 /// Digest of a run's settings: the system_fingerprint of its results.
 std::string fingerprint_of(const KeyValues& settings);

@@ -86,6 +86,8 @@ SnapshotText text_of(const Session& session) {
 void check_session(const Options& o) {
     require(o.num_samples == 1, Exit::kUsage, "--session with --num-samples {}: a conversation has one sample; want 1",
             o.num_samples);
+    require(o.print != Print::kPrompt, Exit::kUsage,
+            "--session with --print prompt: there are several; want text or ids");
     require(!o.spec.has(Part::kH2o), Exit::kUsage,
             "--session with --spec {}: heavy hitters are chosen for one prompt, not for turns; want another chain",
             text_of(o.spec));

@@ -7,6 +7,7 @@
 #include "model/files/json.h"
 #include "runtime/error.h"
 #include "runtime/log.h"
+#include "runtime/random.h"
 
 namespace trireme {
 namespace {
@@ -42,7 +43,11 @@ std::vector<SessionTurn> parse_session(std::string_view text, const std::string&
     return all;
 }
 
-ChatTurns::ChatTurns(ChatRenderer& chat, const std::string& system) : chat_(chat) {
+std::string unused_word() {
+    return fmt::format("Trireme{:016x}", drawn_by_system("a chat template's placeholder"));
+}
+
+ChatTurns::ChatTurns(ChatRenderer& chat, const std::string& system) : chat_(chat), mark_(unused_word()) {
     if (!system.empty()) messages_.push_back({{"role", "system"}, {"content", system}});
 }
 
@@ -54,10 +59,11 @@ void ChatTurns::resume() {
 // The answers are not known when the turns are read, and templates may trim them. So a word stands for each answer, and
 // the turn's text is what follows the last one.
 std::string ChatTurns::text_of(std::string_view message, std::string_view where) {
-    messages_.push_back({{"role", "user"}, {"content", message}});
-    std::string prompt = chat_.prompt_of({messages_}, where), turn = prompt;
+    nlohmann::ordered_json messages = messages_;
+    messages.push_back({{"role", "user"}, {"content", message}});
+    std::string prompt = chat_.prompt_of({messages}, where), turn = prompt;
     if (answers_ > 0) {
-        const std::string last = fmt::format("TriremeAnswer{}", answers_ - 1);
+        const std::string last = fmt::format("{}n{}", mark_, answers_ - 1);
         const size_t found = prompt.rfind(last);
         require(found != std::string::npos, Exit::kData,
                 "{}: the chat template omits earlier answers; want one that keeps them in a conversation", where);
@@ -66,8 +72,9 @@ std::string ChatTurns::text_of(std::string_view message, std::string_view where)
             log::warn("the chat template changes earlier turns of a conversation; they remain as they were read");
         }
     }
-    const std::string answer = fmt::format("TriremeAnswer{}", answers_++);
-    messages_.push_back({{"role", "assistant"}, {"content", answer}});
+    const std::string answer = fmt::format("{}n{}", mark_, answers_++);
+    messages.push_back({{"role", "assistant"}, {"content", answer}});
+    messages_ = std::move(messages);
     before_ = std::move(prompt) + answer;
     return turn;
 }

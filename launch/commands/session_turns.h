@@ -23,6 +23,9 @@ struct SessionTurn {
 /// will be applied (`chat`). Errors: Exit::kData for a line with none of these.
 std::vector<SessionTurn> parse_session(std::string_view text, const std::string& name, bool chat);
 
+/// A word that no text has: it stands for one that is not known yet.
+std::string unused_word();
+
 /// The chat template's text of conversations, turn by turn: what stands between two answers of the model.
 class ChatTurns {
   public:
@@ -32,12 +35,14 @@ class ChatTurns {
     /// Returns the text that a user's message adds to a conversation: the end of the last answer, if there was one, the
     /// message, and the beginning of the next answer. Warns once if the template changes earlier turns: the cache then
     /// keeps what it has read. Errors: as ChatRenderer::prompt_of; Exit::kData if the template omits earlier answers.
+    /// Then nothing has changed.
     std::string text_of(std::string_view message, std::string_view where);
     /// Restores the state after a conversation whose messages are not known.
     void resume();
 
   private:
     ChatRenderer& chat_;
+    std::string mark_;  // begins the words that stand for answers; no message has it
     nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();
     std::string before_;  // the last prompt and its answer, for which a placeholder stands
     int64_t answers_ = 0;

@@ -111,6 +111,7 @@ struct Options {
 
     int64_t ctx_size = 0;                       // tokens; 0: the model's
     std::optional<DType> dtype;                 // not set: the checkpoint's
+    std::optional<uint64_t> random_weights;     // convert: the seed; not set: the model's own weights
     std::optional<ActivationType> activations;  // of products of quantised weights; not set: the fastest
     std::string layer_map;                      // replaces the checkpoint's map; empty: the checkpoint's
     bool wide_window = false;                   // layers with a sliding window see one token more

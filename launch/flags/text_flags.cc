@@ -45,7 +45,8 @@ FlagGroup prompt_flags() {
                  {"-m", "--model", "--model-name", "--model-name-or-path"},
                  kModel,
                  "PATH",
-                 "a Hugging Face folder, a .gguf file, or a .h5 file written by convert",
+                 "a Hugging Face folder, a .gguf file, or a .h5 file written by convert; or ORG/NAME, if Hugging "
+                 "Face's cache has it. Nothing is downloaded",
                  [](O& o, const S& s) { o.model = s.word(); },
                  [](const O& o) { return o.model; },
                  "required"},

@@ -90,6 +90,9 @@ Chain::Chain(const Options& o, Level& model, const SpecLevels* proposing, Device
         if (!weighed_.empty()) gammas_.emplace_back(fixed_gamma(o, i));
     }
     base_ = base_of(o, proposing, device);
+    if (proposing != nullptr && proposing->retrieved() != nullptr && o.reselect == 1 && spec.has(Part::kRetrieval)) {
+        selecting_ = proposing;
+    }
     if (!costs_.empty()) know_costs();
     Proposer* inner = base_.get();
     for (size_t level = n; level-- > 0;) {  // of the verifier
@@ -153,7 +156,17 @@ void Chain::warm_up(const RankGroup& rank_group, int32_t token) {
         const MeasuredRows rows = many ? MeasuredRows::kMany : MeasuredRows::kOne;
         costs_.push_back(measure_costs(weighed_[i], *levels_[i], rows, sampling_, token, rank_group.comm()));
     }
+    if (selecting_ != nullptr) add_to_verifies(costs_.front(), selection_ms(), rank_group.comm());
     know_costs();
+}
+
+/// Mean time of a selection of the retrieved set, by those so far, of which the prompt's is one. 0 on a device that
+/// times no operations: there it is a small part of a verify.
+double Chain::selection_ms() const {
+    uint64_t ns = 0;
+    for (const char* what : {"choose_chunks", "gather_chunks"}) ns += levels_.front()->stream().spent(what).ns;
+    const int64_t selections = selecting_->retrieved()->choice().number;
+    return selections > 0 ? static_cast<double>(ns) * 1e-6 / static_cast<double>(selections) : 0;
 }
 
 std::vector<const Speculate*> Chain::levels() const {

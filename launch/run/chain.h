@@ -70,6 +70,7 @@ class Chain {
   private:
     std::unique_ptr<Proposer> base_of(const Options& o, const SpecLevels* proposing, Device& device);
     void know_costs();
+    double selection_ms() const;
 
     SamplingParams sampling_;
     std::vector<std::string> weighed_;
@@ -77,6 +78,7 @@ class Chain {
     std::vector<GammaController> gammas_;  // of the verifiers, in the order of levels_; empty: none is adaptive
     SpecCosts costs_;
     std::unique_ptr<Proposer> base_;
+    const SpecLevels* selecting_ = nullptr;                  // has the set that each verify selects again; null: none
     Suffix* suffix_ = nullptr;                               // base_ if it chooses draft lengths, else null
     const TreeDrafter* tree_ = nullptr;                      // base_ if it is a TreeDrafter, else null
     std::vector<std::unique_ptr<DraftDistributions>> held_;  // of the inner verifiers, innermost first

@@ -5,6 +5,7 @@
 
 #include "model/checkpoint/expected_tensors.h"
 #include "model/checkpoint/layer_sharing.h"
+#include "model/checkpoint/random_weights.h"
 #include "model/checkpoint/store_model.h"
 #include "model/files/byte_source.h"
 #include "model/files/gguf_file.h"
@@ -130,7 +131,10 @@ std::optional<std::string> text_of(const fs::path& model, const char* name, uint
 }  // namespace
 
 Conversion::Conversion(const fs::path& from, ConversionWish wish)
-    : from_(from), wish_(std::move(wish)), source_(open_model(from)), config_(source_->config()) {
+    : from_(wish.random && from.filename() == kConfigFile ? from.parent_path() : from),
+      wish_(std::move(wish)),
+      source_(wish_.random ? random_weights(open_config(from), *wish_.random) : open_model(from)),
+      config_(source_->config()) {
     for (const TensorInfo& t : source_->tensors()) {
         if (wish_.quantise == nullptr) break;
         require(!is_quantised(t.type), Exit::kUsage,

@@ -23,6 +23,7 @@ struct ConversionWish {
                                          // start of LCKV's convert_pretrained.py; else they are its own
     std::optional<DType> dtype = {};     // type of the written matrices; empty: their own
     const FileType* quantise = nullptr;  // or: the types of blocks that matrices get
+    std::optional<uint64_t> random = {};  // seed of random weights for the config at `from` (random_weights.h)
 };
 
 /// A file of the model as bytes: config.json, a tokenizer's file, ...
@@ -41,8 +42,9 @@ class Conversion {
         StoredType written;              // of a matrix: as the wish says, else `source`; of a vector: `source`
     };
 
-    /// Opens the model at `from`. Errors: as open_model; Exit::kData for a layer map that does not fit this model, and
-    /// for owners without weights; Exit::kUsage for blocks of a model that has blocks.
+    /// Opens the model at `from`, or with wish.random only its config: a folder, or a config.json. Errors: as
+    /// open_model; Exit::kData for a layer map that does not fit this model, and for owners without weights;
+    /// Exit::kUsage for blocks of a model that has blocks.
     Conversion(const std::filesystem::path& from, ConversionWish wish);
 
     const LlamaConfig& config() const { return config_; }

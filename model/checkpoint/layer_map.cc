@@ -43,9 +43,18 @@ LayerMap LayerMap::parse(std::string_view text, int64_t layers, std::string_view
         require(error == std::errc() && source < static_cast<uint64_t>(layers), Exit::kData,
                 "{}: '{}' has no layer from 0 to {} at character {}", what, shown(text), layers - 1, at - text.data());
         at = next;
-        sources.emplace_back(static_cast<int64_t>(source));
-        windowed.push_back(at != end && *at == 's');
-        if (windowed.back()) ++at;
+        const bool window = at != end && *at == 's';
+        if (window) ++at;
+        uint64_t count = 1;
+        if (at != end && *at == '*') {
+            const auto [after, wrong] = std::from_chars(at + 1, end, count);
+            require(wrong == std::errc() && count >= 1 && count <= static_cast<uint64_t>(layers), Exit::kData,
+                    "{}: '{}' has no count from 1 to {} at character {}", what, shown(text), layers,
+                    at + 1 - text.data());
+            at = after;
+        }
+        sources.insert(sources.end(), count, LayerIndex(static_cast<int64_t>(source)));
+        windowed.insert(windowed.end(), count, window);
         if (at == end) break;
         require(*at == '_', Exit::kData, "{}: '{}' has '{}' at character {}; want an underscore between layers", what,
                 shown(text), shown(std::string_view(at, 1)), at - text.data());

@@ -32,7 +32,7 @@ class LayerMap {
     /// Whether every layer reads itself.
     bool is_identity() const { return owners_ == layers(); }
     /// Parses "0_2_2_2_4": one number per layer, with underscores between. An 's' after a number: the layer sees a
-    /// sliding window. Errors: Exit::kData if `text` is no map of `layers` layers.
+    /// sliding window. "2*3", "2s*3": three such layers. Errors: Exit::kData if `text` is no map of `layers` layers.
     static LayerMap parse(std::string_view text, int64_t layers, std::string_view what);
 
     int64_t layers() const { return static_cast<int64_t>(sources_.size()); }

@@ -105,6 +105,8 @@ TEST(ChatTemplate, SaysWhyATemplateFails) {
     EXPECT_THAT(why("{% macro f(n) %}{{ f(n) }}{% endmacro %}{{ f(1) }}"), HasSubstr("RecursionError"));
     EXPECT_THAT(why("{{ 'x' * (2 ** 32) }}"), HasSubstr("MemoryError"));
     EXPECT_THAT(why(kLoop), HasSubstr("did not end within 0.5 s"));
+    EXPECT_THAT(why("{{ 10 ** 100000000 }}"), HasSubstr("did not end within 0.5 s"));  // when it is compiled
+    EXPECT_THAT(why("{{ '\\ud800' }}"), HasSubstr("UnicodeEncodeError"));
 }
 
 // After a template that was killed, the next conversation is rendered by a new process.
@@ -183,6 +185,14 @@ TEST(ChatTurns, AddTheEndOfTheAnswerAndTheNextQuestion) {
     ChatTurns omitted(last, "");
     omitted.text_of("one", "x");
     EXPECT_THAT(refusal([&] { omitted.text_of("two", "line 2"); }), HasSubstr("65 line 2: the chat template omits"));
+    // A message may have any words, and one that has an error changes nothing.
+    const TemplateFolder fails("{% if messages[-1].content == 'bad' %}{{ raise_exception('no') }}{% endif %}" + kRoles,
+                               {});
+    ChatRenderer refuses = fails.renderer();
+    ChatTurns kept(refuses, "");
+    kept.text_of("TriremeAnswer0", "x");
+    EXPECT_THAT(refusal([&] { kept.text_of("bad", "x"); }), HasSubstr("fails: no"));
+    EXPECT_EQ(kept.text_of("TriremeAnswer0 n0", "x"), "</assistant><user>TriremeAnswer0 n0</user><assistant>");
 }
 
 /// The small model with a chat template.
@@ -262,6 +272,7 @@ TEST_F(ChatRun, SaysWhatIsMissing) {
     write_file(folder / "python", "#!/bin/sh\necho \"ModuleNotFoundError: No module named 'jinja2'\" >&2; exit 1\n");
     std::filesystem::permissions(folder / "python", std::filesystem::perms::owner_all);
     EXPECT_THAT(error(chat, folder / "python"), MatchesRegex("69 .*No module named 'jinja2'; install it.*"));
+    EXPECT_THAT(error(generate({"--session", "x.jsonl", "--chat", "--print", "prompt"})), StartsWith("64 "));
     EXPECT_THAT(trireme(generate({"--system", "x", "-p", "x", "-n", "1"})).err, HasSubstr("--system has no effect"));
     EXPECT_THAT(error(generate({"-n", "0", "-p", "x"})), HasSubstr("78 trireme: error: -n 0"));
     EXPECT_THAT(error(generate({"--chat", "--add-special", "-p", "x"})), StartsWith("64 "));

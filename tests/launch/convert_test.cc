@@ -39,6 +39,34 @@ class ConvertCommand : public testing::Test {
     TempFolder folder_;
 };
 
+// Every form of the model has the same weights; another seed gives others.
+TEST_F(ConvertCommand, MakesAModelOfRandomWeightsFromAConfig) {
+    std::filesystem::create_directory(folder_ / "from");
+    std::filesystem::copy_file(model() + "/config.json", folder_ / "from/config.json");
+    std::filesystem::copy_file(model() + "/tokenizer.model", folder_ / "from/tokenizer.model");
+    const auto make = [&](const std::string& from, const std::string& to, const std::string& seed) {
+        const ProcessResult r = trireme(command(folder_ / from, folder_ / to) + Words{"--random", seed});
+        EXPECT_EQ(r.status, 0) << r.err;
+    };
+    const auto said = [&](const std::string& name) {
+        const ProcessResult r = trireme({"generate", "-m", folder_ / name, "-p", "In the beginning", "-n", "12",
+                                         "--temp", "0", "--print", "ids", "--ignore-eos", "--dtype", "f32"});
+        EXPECT_EQ(r.status, 0) << r.err;
+        return r.out;
+    };
+    make("from", "a", "7");
+    make("from/config.json", "b", "7");
+    make("from", "c.h5", "7");
+    make("from", "d.gguf", "7");
+    make("from", "e", "8");
+    EXPECT_EQ(read_file(folder_ / "a/model.safetensors"), read_file(folder_ / "b/model.safetensors"));
+    EXPECT_EQ(said("b"), said("a"));
+    EXPECT_EQ(said("c.h5"), said("a"));
+    EXPECT_EQ(said("d.gguf"), said("a"));
+    EXPECT_NE(said("e"), said("a"));
+    EXPECT_THAT(trireme(command(folder_ / "none", out()) + Words{"--random", "1"}).err, HasSubstr("none"));
+}
+
 // The written weights are plain, so config.json must not say that they are packed.
 TEST_F(ConvertCommand, WidensPackedWeights) {
     const std::string model = std::string(TRIREME_TEST_DATA) + "/packed/awq";

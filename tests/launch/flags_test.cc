@@ -35,6 +35,7 @@ const std::map<std::string, std::string> kExamples = {
     {"layer-map", "0_0_2_2"},
     {"average", "on"},
     {"quantise", "Q4_K_M"},
+    {"random", "7"},
     {"passes", "exact"},
     {"passes-tolerance", "0.5"},
     {"num-samples", "3"},

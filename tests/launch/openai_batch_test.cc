@@ -95,22 +95,23 @@ TEST(OpenAiBatch, ReportsBadLinesInTheirPlaces) {
                                      line("none", with(kCompletion, "max_tokens", 0)),
                                      line("chat", {{"messages", {{{"role", "user"}, {"content", "x"}}}}}, chat),
                                      line("no messages", Json::object(), chat),
+                                     line("role", {{"messages", {{{"role", 5}, {"content", "x"}}}}}, chat),
+                                     line("unknown", with(kCompletion, "repetition_penalty", 1.1)),
+                                     line("choice", with(kCompletion, "tool_choice", "required")),
                                      line("long", with(kCompletion, "prompt", std::string(30000, 'x')))};
     const BatchFiles files(lines);
     const ProcessResult r = trireme(files.command());
     EXPECT_EQ(r.status, 0) << r.err;
-    EXPECT_THAT(r.err, HasSubstr("9 of 11 requests were not run; their lines say why"));
+    EXPECT_THAT(r.err, HasSubstr("12 of 14 requests were not run; their lines say why"));
     const std::vector<Json> all = results_of(files);
     ASSERT_THAT(all, SizeIs(lines.size()));
-    const std::map<std::string, std::string> reasons = {{"n", "in.jsonl:1: n is 2, want 1"},
-                                                        {"no prompt", "in.jsonl:3: a completion has no prompt"},
-                                                        {"two", "prompt is a list of several"},
-                                                        {"ids", "999999"},
-                                                        {"temperature", "temperature"},
-                                                        {"none", "max_tokens is 0"},
-                                                        {"chat", "has no chat template"},
-                                                        {"no messages", "no messages"},
-                                                        {"long", "context"}};
+    const std::map<std::string, std::string> reasons = {
+        {"n", "in.jsonl:1: n is 2, want 1"},    {"no prompt", "in.jsonl:3: a completion has no prompt"},
+        {"two", "prompt is a list of several"}, {"ids", "999999"},
+        {"temperature", "temperature"},         {"none", "max_tokens is 0"},
+        {"chat", "has no chat template"},       {"no messages", "no messages"},
+        {"role", "without a role"},           {"unknown", "batch has no repetition_penalty"},
+        {"choice", "tool_choice is"},           {"long", "context"}};
     for (size_t i = 0; i < all.size(); ++i) {
         const std::string id = all[i].at("custom_id");
         EXPECT_EQ(id, lines[i].at("custom_id"));
@@ -163,6 +164,10 @@ TEST(OpenAiBatch, ContinuesAfterWhatIsDone) {
         }
     }
     EXPECT_THAT(trireme(cut.command({"--temp", "0.5"})).err, HasSubstr("was made with other settings"));
+    // Also if nothing but a bad line is there.
+    const BatchFiles bad({line("b", with(kCompletion, "n", 3)), line("c", kCompletion)});
+    ASSERT_EQ(trireme(bad.command({"--limit", "1"})).status, 0);
+    EXPECT_THAT(trireme(bad.command({"--temp", "0.5"})).err, HasSubstr("was made with other settings"));
     write_file(cut.input(), as_lines({line("a", with(kCompletion, "prompt", "another"))}));
     EXPECT_THAT(trireme(cut.command()).err, HasSubstr("is not the result of"));
 }

@@ -45,17 +45,29 @@ Ordered ChatRenderer::messages_of(std::string_view system, std::string_view text
     return messages;
 }
 
+/// Starts the script, and waits until it answers.
+void ChatRenderer::start() {
+    script_ = std::make_unique<LineProcess>(python_command("chat/render.py"));
+    const LineProcess::Answer answer = script_->ask("{}", kMostStart);
+    if (answer.end == LineProcess::End::kAnswered) return;
+    script_.reset();
+    require(answer.end != LineProcess::End::kTimeout, Exit::kUnavailable,
+            "chat templates require Python 3, which has not started within {} s", kMostStart.count() / 1000);
+    fail(Exit::kUnavailable,
+         "chat templates require Python 3 with jinja2 3.1.6 or later: {}; install it (pip install jinja2), or name a "
+         "Python that has it in TRIREME_PYTHON",
+         shown(answer.text));
+}
+
 /// Sends a request to the script, and returns its answer.
 nlohmann::json ChatRenderer::ask(const Ordered& request, std::string_view where) {
-    if (!script_) script_ = std::make_unique<LineProcess>(python_command("chat/render.py"));
-    const std::chrono::milliseconds most = used_.empty() ? kMostStart : most_;
     std::string line;
     try {
         line = request.dump(-1, ' ', /*ensure_ascii=*/true);
     } catch (const nlohmann::json::type_error&) {
         fail(Exit::kData, "{}: a message is not UTF-8; a chat template requires text", where);
     }
-    const LineProcess::Answer answer = script_->ask(std::move(line), most);
+    const LineProcess::Answer answer = script_->ask(std::move(line), most_);
     if (answer.end == LineProcess::End::kAnswered) {
         nlohmann::json said = nlohmann::json::parse(answer.text, nullptr, /*allow_exceptions=*/false);
         check(said.is_object(), "render.py answered {}", shown(answer.text));
@@ -65,15 +77,14 @@ nlohmann::json ChatRenderer::ask(const Ordered& request, std::string_view where)
     }
     script_.reset();
     used_.clear();
-    require(answer.end != LineProcess::End::kTimeout, Exit::kData,
+    require(answer.end != LineProcess::End::kTimeout, Exit::kUnavailable,
             "{}: the chat template of {} did not end within {} s", where, template_.where,
-            static_cast<double>(most.count()) * 1e-3);
-    const bool jinja = answer.text.find("jinja2") != std::string::npos;
-    fail(Exit::kUnavailable, "chat templates require Python 3 with jinja2 3.1.6 or later: {}{}", shown(answer.text),
-         jinja ? "; install it (pip install jinja2), or name a Python that has it in TRIREME_PYTHON" : "");
+            static_cast<double>(most_.count()) * 1e-3);
+    fail(Exit::kData, "{}: the chat template of {} has ended Python: {}", where, template_.where, shown(answer.text));
 }
 
 void ChatRenderer::use(const std::string& source, std::string_view where) {
+    if (!script_) start();
     if (used_ == source) return;
     ask({{"template", source}, {"variables", template_.variables}}, where);
     used_ = source;

@@ -31,14 +31,15 @@ class ChatRenderer {
     };
     /// Returns the prompt: the rendered messages and the beginning of the model's answer. It is to be tokenized without
     /// adding special tokens. `where` names the conversation in messages. Errors: Exit::kData for messages of another
-    /// form, tools that the template does not use, a template that fails or takes too long; kConfig if the model has no
-    /// template; kUnavailable without Python or jinja2; those of read_chat_template.
+    /// form, tools that the template does not use, a template that fails; kConfig if the model has no template;
+    /// kUnavailable without Python or jinja2, and for a template that takes too long; those of read_chat_template.
     std::string prompt_of(const Conversation& conversation, std::string_view where);
 
     /// The messages of a prompt: `system`, unless it is empty, and the user's `text`.
     static nlohmann::ordered_json messages_of(std::string_view system, std::string_view text);
 
   private:
+    void start();
     nlohmann::json ask(const nlohmann::ordered_json& request, std::string_view where);
     void use(const std::string& source, std::string_view where);
 

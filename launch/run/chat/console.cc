@@ -23,11 +23,11 @@ constexpr int kPollMs = 100, kKeptLines = 1000;
 bool wait_for_input(const std::function<void()>& waiting) {
     for (;;) {
         if (remembered_signal() != 0) return false;
+        waiting();
         pollfd poll = {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
         const int ready = ::poll(&poll, 1, kPollMs);
         if (ready > 0) return true;
         require(ready == 0 || errno == EINTR, Exit::kIo, "stdin: {}", std::generic_category().message(errno));
-        waiting();
     }
 }
 
@@ -142,9 +142,10 @@ Console::Line Console::read(const char* prompt, const std::function<void()>& wai
     Line line = read_one(prompt, waiting);
     while (line.end == End::kLine && line.text.ends_with('\\')) {
         Line more = read_one(". ", waiting);
-        if (more.end != End::kLine) return more;
+        if (more.end == End::kSignal) return more;
         line.text.back() = '\n';
         line.text += more.text;
+        if (more.end == End::kInput) return line;
     }
     return line;
 }

@@ -3,6 +3,7 @@
 
 Trireme starts it once and keeps it for a run. Each line on stdin is a JSON object, and each has one line of answer:
 
+    {}                                                             ->  {}
     {"template": TEXT, "variables": {"bos_token": "<s>", ...}}     ->  {}
     {"messages": [...], "tools": [...], "add_generation_prompt": true}  ->  {"text": TEXT}
 
@@ -30,6 +31,7 @@ except ImportError as missing:
     sys.exit(f"{sys.executable}: {missing}")
 
 MOST_BYTES = 1 << 30
+MOST_SECONDS = 60  # of a core, for a request: Trireme's own limit is shorter, but it may have been killed
 # Earlier versions have known escapes from the sandbox. Debian's package has another number and the same corrections.
 LEAST_JINJA = (3, 1, 6)
 CORRECTED = "/usr/lib/python3/dist-packages/"
@@ -112,6 +114,8 @@ def normalised(message):
 
 
 def answer(request, state):
+    if not request:  # are you there?
+        return {}
     if "template" in request:
         state["template"] = compiled(request["template"])
         state["variables"] = request["variables"]
@@ -123,6 +127,7 @@ def answer(request, state):
         add_generation_prompt=request["add_generation_prompt"],
         **state["variables"],
     )
+    text.encode()  # raises an error for half a surrogate pair
     return {"text": text}
 
 
@@ -140,6 +145,9 @@ def main():
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     state = {}
     for line in sys.stdin:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        end = int(used.ru_utime + used.ru_stime) + MOST_SECONDS
+        resource.setrlimit(resource.RLIMIT_CPU, (end, resource.RLIM_INFINITY))
         try:
             said = json.dumps(answer(json.loads(line), state))
         except Exception as error:  # pylint: disable=broad-except  # a template can raise anything

@@ -77,6 +77,17 @@ TEST(LayerMap, SaysItselfAsItIsRead) {
     EXPECT_FALSE(LayerMap::identity(2).windowed(LayerIndex(1)));
 }
 
+TEST(LayerMap, ReadsRepeatedLayers) {
+    for (const auto& [text, layers, whole] :
+         {std::tuple{"0*1_28*28_29", 30,
+                     "0_28_28_28_28_28_28_28_28_28_28_28_28_28_28_28_28_28_28_28_28_28_28_28_28_28_28_"
+                     "28_28_29"},
+          {"1*2", 2, "1_1"},
+          {"0s_2s*2", 3, "0s_2s_2s"}}) {
+        EXPECT_EQ(LayerMap::parse(text, layers, "test").text(), whole);
+    }
+}
+
 TEST(LayerMap, RefusesWhatIsNoMap) {
     const auto refused = [](const std::string& text, int64_t layers, const std::string& words) {
         try {
@@ -94,6 +105,13 @@ TEST(LayerMap, RefusesWhatIsNoMap) {
     refused("0_2", 2, " 0 to 1 at character 2");
     refused("0_-1", 2, "at character 2");
     refused("0_1i", 2, "'i' at character 3");
+    refused("0*", 2, "no count from 1 to 2 at character 2");
+    refused("0*0_1", 2, "no count from 1 to 2 at character 2");
+    refused("0*99999999999999999999", 2, "no count from 1 to 2 at character 2");
+    refused("0*-1", 2, "no count from 1 to 2 at character 2");
+    refused("0*3", 4, "is for 3 layers, the model has 4");
+    refused("0*2*2", 4, "'*' at character 3");
+    refused("0*2s", 2, "'s' at character 3");
     refused("0_1ss", 2, "'s' at character 4");
     refused("0 1", 2, "' ' at character 1");
     refused("0_99999999999999999999", 2, "at character 2");
