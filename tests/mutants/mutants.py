@@ -41,6 +41,7 @@ LAW = "SpeculationDistribution.*"
 SPECULATION = {"kernels/acceptance.h": ["Acceptance*", LAW], "kernels/place.h": ["Accept.*", "Speculation.*", "Tree.*", LAW], "kernels/cpu/accept.cc": ["Accept.*", "Speculation.*", LAW],
                "decode/speculate.cc": ["SpeculationStats.*:Speculation.*", "Retrieval.*", LAW, "Auto*"], "decode/drafter.cc": ["Speculation.*", "Retrieval.*", LAW],
                "decode/decode_state.cc": ["Speculation.*:WindowTest.*", "Retrieval.*", "Auto*", "Tree.*", LAW],
+               "decode/branched_chain.cc": ["BranchedChain.*", "Speculation.*", "Siblings*:*Sibling*", LAW],
                "offload/retrieved/retrieval_set.cc": ["RetrievalSet.*", "Retrieval.*"],
                "offload/retrieved/retrieval_shape.cc": ["RetrievalSet.*:RetrievalShape.*:Plan.*", "Retrieval.*"]}
 LEVELS = ["BoundedProperties*", "Bounded.*-*Ranks*:*BitsOfAFull*", "Bounded.*"]
