@@ -24,7 +24,7 @@ BranchedChain::Kept BranchedChain::kept(std::span<const int32_t> path, const cha
     Kept kept;
     int32_t before = -1;
     for (const int32_t i : path) {
-        check(i >= 0 && i < std::ssize(proposal_) && kept.sibling < 0 && proposal_[index(i)].parent == before,
+        check(i >= 0 && i < std::ssize(proposal_) && proposal_[index(i)].parent == before,
               "{}: token {} of {} is accepted after {}", name, i, proposal_.size(), before);
         before = i;
         if (is_later_sibling(proposal_, i)) {

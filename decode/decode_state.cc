@@ -122,7 +122,7 @@ void DecodeState::commit() {
         level_.keep(sequence_, staged_);
     }
     staged_.clear();
-    if (pending() > kMostPending) pending_.erase(pending_.begin(), pending_.end() - kMostPending);
+    pending_.erase(pending_.begin(), pending_.end() - std::min(pending(), kMostPending));
 }
 
 void DecodeState::state(Archive& ar, bool tiles) {

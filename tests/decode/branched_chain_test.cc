@@ -65,6 +65,15 @@ TEST(BranchedChain, RefusesWhatIsNoPath) {
     }
 }
 
+TEST(BranchedChain, RefusesAnIndexThatItHadBefore) {
+    BranchedChain chain;
+    chain.add(10, {});
+    chain.add(20, {});
+    chain.clear();
+    chain.add(10, {});
+    EXPECT_ANY_THROW(chain.kept(std::vector<int32_t>{0, 1}, "chain"));
+}
+
 TEST(BranchedChain, DrawsEachUniformOnce) {
     std::vector<double> all;
     for (int64_t i = 0; i < 63; ++i) append_sibling_uniforms(all, 5, {.sample = 1, .round = 2, .level = 1}, i, 7);

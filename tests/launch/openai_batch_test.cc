@@ -105,13 +105,18 @@ TEST(OpenAiBatch, ReportsBadLinesInTheirPlaces) {
     EXPECT_THAT(r.err, HasSubstr("12 of 14 requests were not run; their lines say why"));
     const std::vector<Json> all = results_of(files);
     ASSERT_THAT(all, SizeIs(lines.size()));
-    const std::map<std::string, std::string> reasons = {
-        {"n", "in.jsonl:1: n is 2, want 1"},    {"no prompt", "in.jsonl:3: a completion has no prompt"},
-        {"two", "prompt is a list of several"}, {"ids", "999999"},
-        {"temperature", "temperature"},         {"none", "max_tokens is 0"},
-        {"chat", "has no chat template"},       {"no messages", "no messages"},
-        {"role", "without a role"},           {"unknown", "batch has no repetition_penalty"},
-        {"choice", "tool_choice is"},           {"long", "context"}};
+    const std::map<std::string, std::string> reasons = {{"n", "in.jsonl:1: n is 2, want 1"},
+                                                        {"no prompt", "in.jsonl:3: a completion has no prompt"},
+                                                        {"two", "prompt is a list of several"},
+                                                        {"ids", "999999"},
+                                                        {"temperature", "temperature"},
+                                                        {"none", "max_tokens is 0"},
+                                                        {"chat", "has no chat template"},
+                                                        {"no messages", "no messages"},
+                                                        {"role", "without a role"},
+                                                        {"unknown", "batch has no repetition_penalty"},
+                                                        {"choice", "tool_choice is"},
+                                                        {"long", "context"}};
     for (size_t i = 0; i < all.size(); ++i) {
         const std::string id = all[i].at("custom_id");
         EXPECT_EQ(id, lines[i].at("custom_id"));
