@@ -94,6 +94,8 @@ def smaller(command, words):
         return ["-n", "4", "-t", "1", "--limit", "2", "--force"]
     if command == "score":
         return ["-t", "1"]
+    if command == "chat":
+        return ["-n", "4", "-t", "1", "-c", "1900"]
     return ["--force"] if command == "convert" else []
 
 
@@ -109,6 +111,12 @@ def ready(folder):
         (folder / name).write_text("".join(json.dumps(p) + "\n" for p in pairs))
     (folder / "pairs.jsonl").write_text(json.dumps({"context": verses[:300], "continuation": verses[300:340]}) + "\n")
     (folder / "turns.jsonl").write_text("".join(json.dumps({"prompt": verses[i * 100:i * 100 + 60]}) + "\n" for i in range(2)))
+    (folder / "QUESTION.txt").write_text(verses[:100])
+    (folder / "chat_model").mkdir()  # a model with a chat template
+    for name in ("config.json", "model.safetensors", "tokenizer.model"):
+        shutil.copy(MODEL / name, folder / "chat_model")
+    template = "{% for m in messages %}[{{ m.role }}] {{ m.content }}{% endfor %}"
+    (folder / "chat_model/tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
     for name in ("configs", "tests"):
         (folder / name).symlink_to(ROOT / name)
 
@@ -120,12 +128,14 @@ def run(program, shown, folder):
     start = next(i for i, w in enumerate(words) if w.endswith("trireme"))
     command, flags = words[start + 1], words[start + 2:]
     names = SHAPES if command == "plan" else NAMES
+    if command == "chat" or "--chat" in flags:
+        names = names | {"MODEL": "chat_model"}
     flags = [str(names.get(w, w)) for w in flags]
     launcher = ["mpirun", "--allow-run-as-root", "--oversubscribe", *words[1:3]] if start else []
     if command == "report":
         shutil.rmtree(folder / flags[flags.index("-o") + 1], ignore_errors=True)
     return subprocess.run([*launcher, program, command, *flags, *smaller(command, flags)], cwd=folder, capture_output=True, text=True,
-                          timeout=300, check=False)
+                          input="Hello\n" if command == "chat" else None, timeout=300, check=False)
 
 
 def main():
