@@ -64,10 +64,10 @@ class DecodeState {
     Row tip();
     /// Appends a path of that tree from its first row on, given as indices of the level's staged rows.
     void accept_staged(std::span<const int32_t> path);
-    /// Makes the sequence final: commits its staged rows to the level's KV cache and drops other staged rows. Of more
-    /// than kMostPending pending tokens, the level never reads the first ones, and length() does not count them: while
-    /// nothing is drafted, a drafting level costs nothing. If another level's cache fills this one's, only adopts its
-    /// length; that level must have committed before.
+    /// Makes the sequence final: commits its staged rows to the level's KV cache and drops other staged rows. Keeps
+    /// only the last kMostPending pending tokens: the level never reads earlier ones, and length() does not count them.
+    /// So a drafting level costs nothing while nothing is drafted. If another level's cache fills this one's, only
+    /// adopts its length; that level must have committed before.
     void commit();
     static constexpr int64_t kMostPending = 16;
     /// Serialises this state and the level's, after commit(). Without `tiles`, the caller serialises full-cache tiles.

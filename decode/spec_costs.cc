@@ -117,10 +117,10 @@ LevelCosts measure_costs(std::string name, Level& level, MeasuredRows which, con
         if (slow && (rows >= kMostSlowRows || ms > kAsTheRows * costs.points.front().ms)) break;
         rows = slow && rows == 1 ? kSlowRows : 2 * rows;
     }
-    for (int pass = 0; pass < kPasses && !costs.points.empty() && costs.points.front().ms <= kSlowMs; ++pass) {
+    check(!costs.points.empty(), "costs of {}: no room after {} tokens", costs.level, level.length());
+    for (int pass = 0; pass < kPasses && costs.points.front().ms <= kSlowMs; ++pass) {
         for (LevelCosts::Point& p : costs.points) p.ms = std::min(p.ms, meter.once(p.rows));
     }
-    check(!costs.points.empty(), "costs of {}: no room after {} tokens", costs.level, level.length());
     return costs;
 }
 

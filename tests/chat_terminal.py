@@ -49,18 +49,22 @@ class Terminal:
             os.execv(words[0], words)
         self.screen = ""
 
+    def read(self):
+        """Adds what the program writes within 0.2 s to the screen. Fails if it has ended."""
+        if not select.select([self.file], [], [], 0.2)[0]:
+            return
+        try:
+            data = os.read(self.file, 65536)
+        except OSError:
+            data = b""
+        assert data, f"the program has ended:\n{self.screen}"
+        self.screen += ESCAPES.sub("", data.decode())
+
     def until(self, wanted, after=0, seconds=60):
         """Reads until the screen has the text after this position; returns the screen after it."""
         end = time.monotonic() + seconds
         while wanted not in self.screen[after:]:
-            ready, _, _ = select.select([self.file], [], [], 0.2)
-            if ready:
-                try:
-                    data = os.read(self.file, 65536)
-                except OSError:
-                    data = b""
-                assert data, f"the program ended before {wanted!r}:\n{self.screen}"
-                self.screen += ESCAPES.sub("", data.decode())
+            self.read()
             assert time.monotonic() < end, f"no {wanted!r} within {seconds} s:\n{self.screen!r}"
         return self.screen[after:]
 
@@ -83,8 +87,20 @@ class Terminal:
     def answer(self, keys):
         """Asks a question; returns the answer, which -n ends."""
         shown = self.say(keys)
-        assert shown.endswith("\n(-n tokens)\n"), shown
-        return shown[: -len("\n(-n tokens)\n")].strip("\n")
+        assert shown.endswith("\n(stopped by -n)\n"), shown
+        return shown[: -len("\n(stopped by -n)\n")].strip("\n")
+
+    def stop_answer(self, question):
+        """Asks a question, and presses Ctrl-C when its answer begins: the small model answers fast."""
+        before = len(self.screen)
+        self.type(question + "\r")
+        self.until("\n", before)
+        begin = self.screen.index("\n", before) + 1
+        while len(self.screen) == begin:
+            self.read()
+        os.write(self.file, b"\x03")
+        self.until("(stopped)", begin)
+        self.until("\n" + PROMPT, self.screen.rindex("(stopped)"))
 
     def status(self):
         _, status = os.waitpid(self.child, 0)
@@ -144,23 +160,11 @@ def talk(trireme, folder, work):
 def stop(trireme, folder):
     t = Terminal(trireme, "chat", "-m", str(folder), "--temp", "0", "-t", "1", "--ignore-eos")
     t.until(PROMPT)
-    before = len(t.screen)
-    t.type("In the beginning\r")
-    t.until(" ", before + len("In the beginning") + 2)
-    time.sleep(0.1)
-    t.type("\x03")
-    t.until("(stopped)", before)
-    t.until("\n" + PROMPT, before)
+    t.stop_answer("In the beginning")
     # The conversation continues, and Ctrl-C at the prompt ends nothing.
     t.type("half a line\x03")
     t.until("\n" + PROMPT, len(t.screen))
-    before = len(t.screen)
-    t.type("And God said\r")
-    t.until(" ", before + len("And God said") + 2)
-    time.sleep(0.05)
-    t.type("\x03")
-    t.until("(stopped)", before)
-    t.until("\n" + PROMPT, t.screen.rindex("(stopped)"))
+    t.stop_answer("And God said")
     os.kill(t.child, signal.SIGTERM)
     assert t.status() in (143, -signal.SIGTERM), t.screen
 

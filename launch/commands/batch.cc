@@ -31,12 +31,11 @@ void add_template(BatchState& books, const Options& o) {
                       });
     const std::optional<ChatTemplate> found = used ? read_chat_template(o.tokenizer_path()) : std::nullopt;
     if (!found) return;
-    const std::string all = found->source + found->with_tools;
-    books.settings.emplace_back("chat template", hex(XXH3_64bits(all.data(), all.size())));
+    books.settings.emplace_back("chat template", hex_digest(found->source + found->with_tools));
 }
 
 /// Writes the lines of requests that cannot be run, if there are no others.
-void end_of_bad(BatchState& books) {
+void append_only_bad(BatchState& books) {
     if (books.written == books.wanted) return;
     books.output->begin();
     append_bad(books, books.wanted);
@@ -58,7 +57,7 @@ int run_requests(const Start& start, const RankGroup& rank_group, BatchState& bo
     });
     left = shared(rank_group, left);
     if (left.empty()) {
-        rank_group.first_only([&] { end_of_bad(books); });
+        rank_group.first_only([&] { append_only_bad(books); });
         return 0;
     }
     RunLog log(o, rank_group.comm().rank(), rank_group.comm().size());
@@ -114,7 +113,8 @@ void run_batch(const Start& start, const RankGroup& rank_group) {
         log::info("stopped by signal {}; the same command{} continues after what is done", status - 128,
                   o.force ? " without --force" : "");
     }
-    if (books.failed > 0) log::warn("{} of {} requests were not run; their lines say why", books.failed, books.wanted);
+    if (books.failed > 0)
+        log::warn("{} of {} requests were not run: their result lines have the errors", books.failed, books.wanted);
     if (!books.rouge.empty()) log_rouge(books.rouge);
     if (status != 0) throw Stopped{status};
 }

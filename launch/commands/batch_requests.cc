@@ -99,6 +99,21 @@ BatchLine read_line(std::string_view text, std::string where) {
     return line;
 }
 
+/// The text of a request with messages. Their members keep the order that they have in the line.
+std::string chat_prompt(const BatchLine& line, const Options& o, ChatRenderer& chat) {
+    nlohmann::ordered_json object = nlohmann::ordered_json::parse(line.text);
+    if (line.openai) object = nlohmann::ordered_json(std::move(object["body"]));
+    ChatRenderer::Conversation talk = {.messages = std::move(object["messages"]), .tools = object["tools"]};
+    const auto is_system = [](const nlohmann::ordered_json& m) {
+        return m.is_object() && m.contains("role") && m.at("role") == "system";
+    };
+    if (!o.system.empty() && (talk.messages.empty() || !is_system(talk.messages[0]))) {
+        const nlohmann::ordered_json system = {{"role", "system"}, {"content", o.system}};
+        talk.messages.insert(talk.messages.begin(), system);
+    }
+    return chat.prompt_of(talk, line.where);
+}
+
 }  // namespace
 
 Options BatchRequest::options(const Options& run) const {
@@ -159,51 +174,30 @@ std::vector<BatchLine> lines_of(std::vector<DataText> texts) {
     return all;
 }
 
-namespace {
-
-/// The text of a request with messages. Their members keep the order that they have in the line.
-std::string chat_prompt(const BatchLine& line, const Options& o, ChatRenderer& chat) {
-    nlohmann::ordered_json object = nlohmann::ordered_json::parse(line.text);
-    if (line.openai) object = nlohmann::ordered_json(std::move(object["body"]));
-    ChatRenderer::Conversation talk = {.messages = std::move(object["messages"]), .tools = object["tools"]};
-    const bool has_system = !talk.messages.empty() && talk.messages[0].is_object() &&
-                            talk.messages[0].contains("role") && talk.messages[0].at("role") == "system";
-    if (!o.system.empty() && !has_system) {
-        nlohmann::ordered_json all = {{{"role", "system"}, {"content", o.system}}};
-        for (nlohmann::ordered_json& m : talk.messages) all.push_back(std::move(m));
-        talk.messages = std::move(all);
-    }
-    return chat.prompt_of(talk, line.where);
-}
-
-}  // namespace
-
 std::vector<int32_t> prompt_of(const BatchLine& line, const Options& o, const Checkpoint& files, ChatRenderer& chat,
                                int64_t context) {
-    const bool completion = line.openai && !line.openai->chat;  // it has no template
-    const auto with_template = [&](const std::string& text) {
-        return o.chat && !completion ? chat.prompt_of({ChatRenderer::messages_of(o.system, text)}, line.where) : text;
+    const auto checked = [&](const std::vector<int64_t>& ids, const std::string& what) {
+        return checked_ids(ids, files.config().vocab, context, Command::kBatch, what);
+    };
+    const bool templates = o.chat && !(line.openai && !line.openai->chat);  // an OpenAI completion has none
+    const auto ids_of_text = [&](const std::string& text, bool rendered) {
+        const std::vector<int32_t> ids =
+            encode_prompt(*files.tokenizer, text, !rendered && o.add_special.value_or(true));
+        return std::vector<int64_t>(ids.begin(), ids.end());
+    };
+    const auto ids_with_template = [&](const std::string& text) {
+        if (!templates) return ids_of_text(text, false);
+        return ids_of_text(chat.prompt_of({ChatRenderer::messages_of(o.system, text)}, line.where), true);
     };
     if (line.data) {
-        DataText data = *line.data;
-        if (!data.ids) data.text = with_template(data.text);
-        return checked_ids(ids_of(data, files.tokenizer.get(), adds_special(o, true)), files.config().vocab, context,
-                           Command::kBatch, line.where);
+        if (templates && !line.data->ids) return checked(ids_with_template(line.data->text), line.where);
+        return checked(ids_of(*line.data, files.tokenizer.get(), o.add_special.value_or(true)), line.where);
     }
-    const std::string key = prompt_key(line);
+    const std::string key = prompt_key(line), what = fmt::format("{}: {}", line.where, key);
     const Json& prompt = line.object.at(key);
-    std::vector<int64_t> ids;
-    if (key == "input_ids") {
-        ids = parse_ids(prompt.dump(), line.where + ": input_ids");
-    } else {
-        const bool messages = key == "messages";
-        const std::string text =
-            messages ? chat_prompt(line, o, chat) : with_template(prompt.get_ref<const std::string&>());
-        const std::vector<int32_t> encoded = encode_prompt(
-            *files.tokenizer, text, !messages && (completion ? o.add_special.value_or(true) : adds_special(o, true)));
-        ids.assign(encoded.begin(), encoded.end());
-    }
-    return checked_ids(ids, files.config().vocab, context, Command::kBatch, fmt::format("{}: {}", line.where, key));
+    if (key == "input_ids") return checked(parse_ids(prompt.dump(), what), what);
+    if (key == "messages") return checked(ids_of_text(chat_prompt(line, o, chat), true), what);
+    return checked(ids_with_template(prompt.get_ref<const std::string&>()), what);
 }
 
 std::vector<BatchRequest> shared(const RankGroup& rank_group, const std::vector<BatchRequest>& mine) {

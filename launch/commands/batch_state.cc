@@ -74,11 +74,10 @@ std::string line_of(BatchState& books, const Options& o, int64_t index, const Co
     if (request.openai) {
         return openai_result(*request.openai, o.model, made, prompt_tokens, fingerprint_of(books.settings));
     }
-    const bool limited = made.stop == StopReason::kLimit || made.stop == StopReason::kContext;
     const auto dump = [](const OrderedJson& json) {
         return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
     };
-    const OrderedJson choice = {{"text", made.text}, {"finish_reason", limited ? "length" : "stop"}};
+    const OrderedJson choice = {{"text", made.text}, {"finish_reason", finish_reason(made.stop)}};
     const OrderedJson result = {{"choices", OrderedJson::array({choice})},
                                 {"request_time", seconds},
                                 {"prompt_tokens", prompt_tokens},

@@ -3,21 +3,18 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "decode/session.h"
+#include "launch/commands/chat_front.h"
 #include "launch/commands/commands.h"
-#include "launch/commands/session_turns.h"
-#include "launch/report/output.h"
 #include "launch/report/report.h"
 #include "launch/report/trace_file.h"
 #include "launch/run/agreed_status.h"
 #include "launch/run/chain.h"
-#include "launch/run/chat/console.h"
 #include "launch/run/decode_run.h"
 #include "launch/run/engine.h"
 #include "launch/run/eviction.h"
@@ -48,91 +45,6 @@ struct Step {
     std::string path;          // of a snapshot
 };
 
-/// Rank 0's part of the conversation: the console and the chat template.
-class Front {
-  public:
-    Front(const Options& o, const Tokenizer& tokenizer)
-        : options_(o), tokenizer_(tokenizer), renderer_(o.tokenizer_path()) {}
-
-    void write(std::string_view text) { out_.write(text); }
-    void say(std::string_view line) { out_.write(fmt::format("{}{}\n", out_.last() == '\n' ? "" : "\n", line)); }
-    /// Ends the answer's line. A person also sees why it ended, unless the model has ended it.
-    void end_answer(std::string_view why) {
-        if (!why.empty() && terminal()) {
-            say(why);
-        } else if (out_.last() != '\n') {
-            out_.write("\n");
-        }
-    }
-    bool terminal() const { return console_.terminal(); }
-    bool reader_gone() const { return out_.closed(); }
-
-    /// Returns the ids before the first question: those of the document with what the template puts before it. Nothing
-    /// without a document.
-    std::vector<int32_t> begin(const std::string& document) {
-        turns_.emplace(renderer_, options_.system);
-        first_.reset();
-        if (document.empty()) return {};
-        const std::string mark = unused_word();
-        const std::string text = turns_->text_of(document + "\n\n" + mark, "the document");
-        const size_t at = text.rfind(mark);
-        require(at != std::string::npos, Exit::kData, "the chat template changes a message: want one that keeps it");
-        first_ = {.before = text.substr(0, at), .after = text.substr(at + mark.size()), .ids = {}};
-        first_->ids = encode_prompt(tokenizer_, first_->before, false);
-        first_->read = std::max<size_t>(first_->ids.size(), kOpen) - kOpen;
-        return {first_->ids.begin(), first_->ids.begin() + static_cast<std::ptrdiff_t>(first_->read)};
-    }
-    /// The ids of a question. undo() takes it back.
-    std::vector<int32_t> ask(const std::string& message) {
-        undone_.emplace(*turns_, first_);
-        if (!first_) return encode_prompt(tokenizer_, turns_->text_of(message, "the message"), false);
-        const First first = *std::exchange(first_, std::nullopt);
-        const auto read = static_cast<std::ptrdiff_t>(first.read);
-        std::vector<int32_t> ids = encode_prompt(tokenizer_, first.before + message + first.after, false);
-        if (std::ssize(ids) >= read && std::equal(ids.begin(), ids.begin() + read, first.ids.begin())) {
-            return {ids.begin() + read, ids.end()};
-        }
-        log::debug("the question changes tokens of the document: it is tokenized alone");
-        std::vector<int32_t> rest(first.ids.begin() + read, first.ids.end());
-        ids = encode_prompt(tokenizer_, message + first.after, false);
-        rest.insert(rest.end(), ids.begin(), ids.end());
-        return rest;
-    }
-    void undo() {
-        if (!undone_) return;
-        turns_.emplace(undone_->first);
-        first_ = std::move(undone_->second);
-        undone_.reset();
-    }
-    /// After a conversation was loaded.
-    void resume() {
-        first_.reset();
-        turns_.emplace(renderer_, options_.system);
-        turns_->resume();
-    }
-    Console::Line read(const StillWaiting& waiting) { return console_.read("> ", waiting); }
-
-  private:
-    // The last tokens of a document may change when a question follows: they are read with it.
-    static constexpr size_t kOpen = 16;
-    /// The first turn of a conversation with a document: texts before and after the question, and the ids of the text
-    /// before it, of which the first `read` are read ahead.
-    struct First {
-        std::string before, after;
-        std::vector<int32_t> ids;
-        size_t read = 0;
-    };
-
-    const Options& options_;
-    const Tokenizer& tokenizer_;
-    ChatRenderer renderer_;
-    std::optional<ChatTurns> turns_;
-    std::optional<std::pair<ChatTurns, std::optional<First>>> undone_;  // before the last question
-    std::optional<First> first_;  // nothing after the first question, or without a document
-    Console console_;
-    TextOut out_{STDOUT_FILENO};
-};
-
 Step shared(const RankGroup& rank_group, const Step& mine) {
     std::string bytes;
     if (rank_group.first()) bytes = nlohmann::json{static_cast<int>(mine.what), mine.ids, mine.path}.dump();
@@ -151,7 +63,7 @@ class Chat {
             front_.emplace(o, *engine_.checkpoint().tokenizer);
             if (o.prompt_from == PromptFrom::kFile) document_ = read_document(o, waiting);
             before_ = front_->begin(document_);
-            require(std::ssize(before_) < engine_.longest_context() || engine_.eviction().evicts(), Exit::kConfig,
+            require(std::ssize(before_) < engine_.longest_context(), Exit::kConfig,
                     "{} has {} tokens and the context {}: shorten it or raise -c", o.prompt, before_.size(),
                     engine_.longest_context());
         });
@@ -309,7 +221,7 @@ class Chat {
         if (rank_group_.first()) {
             front_->end_answer(run_.status() != 0                          ? "(stopped)"
                                : turn->answer.stop == StopReason::kContext ? "(the context is full)"
-                               : turn->answer.stop == StopReason::kLimit   ? "(-n tokens)"
+                               : turn->answer.stop == StopReason::kLimit   ? "(stopped by -n)"
                                                                            : "");
         }
         return 0;
@@ -353,7 +265,7 @@ class Chat {
             } else {
                 Snapshots(own.call.options, rank_group_, engine_,
                           {.known = known_of(*session_, *chain_, engine_.model()),
-                           .text = [&] { return text_of(); },
+                           .text = [&] { return trireme::text_of(*session_); },
                            .costs = [&] { return chain_->costs(); }})
                     .write();
             }
@@ -377,19 +289,14 @@ class Chat {
         });
     }
 
-    SnapshotText text_of() const {
-        const auto answer = session_->text().begin() + session_->answer_begin();
-        return {.prompt = {session_->text().begin(), answer}, .generated = {answer, session_->text().end()}};
-    }
-
     const Start& start_;
     const Options& options_;
     const RankGroup& rank_group_;
     Engine engine_;
     SpecCosts costs_;
-    std::optional<Front> front_;   // rank 0
-    std::string document_;         // rank 0
-    std::vector<int32_t> before_;  // ids of the document
+    std::optional<ChatFront> front_;  // rank 0
+    std::string document_;            // rank 0
+    std::vector<int32_t> before_;     // ids of the document
     StopRules rules_;
     std::optional<Chain> chain_;
     std::optional<Session> session_;
@@ -404,11 +311,7 @@ class Chat {
 void run_chat(const Start& start, const RankGroup& rank_group) {
     const Options& o = start.call.options;
     rank_group.phase([&] {
-        require(!o.spec.has(Part::kH2o), Exit::kUsage,
-                "chat with --spec {}: heavy hitters are chosen for one prompt, not for turns; want another chain",
-                text_of(o.spec));
-        require(o.eviction.budget_share == 0, Exit::kConfig,
-                "--kv-window {}: a share of no one prompt; want tokens with chat", o.eviction.budget_share);
+        require_for_turns(o, "chat");
         require(o.prompt_from != PromptFrom::kFile || o.prompt != "-", Exit::kUsage,
                 "-f -: stdin is the conversation; give a file");
     });

@@ -19,15 +19,11 @@ using Ordered = nlohmann::ordered_json;
 constexpr const char *kCompletion = "/v1/completions", *kChat = "/v1/chat/completions";
 constexpr int64_t kDefaultTokens = 16;  // of a completion
 
-std::string digest(std::string_view bytes) {
-    return hex(XXH3_64bits(bytes.data(), bytes.size()));
-}
-
 std::string dump(const Ordered& json) {
     return json.dump(-1, ' ', false, Ordered::error_handler_t::replace);
 }
 
-/// The values of members of a body that change nothing.
+/// Members of a body that have one supported value.
 const std::pair<const char*, Json> kOnly[] = {{"n", 1},
                                               {"best_of", 1},
                                               {"stream", false},
@@ -70,13 +66,17 @@ Ordered envelope(const OpenAiRequest& r, Ordered response, Ordered error) {
 
 }  // namespace
 
+const char* finish_reason(StopReason stop) {
+    return stop == StopReason::kLimit || stop == StopReason::kContext ? "length" : "stop";
+}
+
 bool is_openai(const Json& line) {
     return line.is_object() && line.contains("custom_id") && line.contains("body");
 }
 
 OpenAiRequest read_openai(const Json& line, std::string_view text, const std::string& where) {
     OpenAiRequest r = {
-        .custom_id = text_member(line, "custom_id", where), .chat = false, .model = {}, .id = digest(text)};
+        .custom_id = text_member(line, "custom_id", where), .chat = false, .model = {}, .id = hex_digest(text)};
     const std::string method = line.contains("method") ? text_member(line, "method", where) : "POST";
     require(method == "POST", Exit::kData, "{}: method is {}, want POST", where, shown(method));
     const std::string url = text_member(line, "url", where);
@@ -96,8 +96,9 @@ Json own_form(const OpenAiRequest& r, const Json& body, const std::string& where
     };
     for (const auto& [key, value] : kOnly) {
         const Json* found = given(key);
-        require(found == nullptr || *found == value, Exit::kData, "{}: {} is {}, want {}: batch does nothing else",
-                where, key, found == nullptr ? "" : shown(found->dump(-1, ' ', true)), value.dump());
+        require(found == nullptr || *found == value, Exit::kData,
+                "{}: {} is {}, want {}: batch supports no other value", where, key,
+                found == nullptr ? "" : shown(found->dump(-1, ' ', true)), value.dump());
     }
     const Json* choice = given("tool_choice");
     require(choice == nullptr || *choice == "auto" || *choice == "none", Exit::kData,
@@ -110,7 +111,8 @@ Json own_form(const OpenAiRequest& r, const Json& body, const std::string& where
                key == (r.chat ? "messages" : "prompt");
     };
     for (const auto& [key, value] : body.items()) {
-        require(value.is_null() || is_known(key), Exit::kData, "{}: batch has no {}; leave it out", where, shown(key));
+        require(value.is_null() || is_known(key), Exit::kData, "{}: batch does not support {}; leave it out", where,
+                shown(key));
     }
     Json own = Json::object();
     for (const char* key : kSame) {
@@ -147,7 +149,6 @@ std::string openai_id(const OpenAiRequest& r) {
 
 std::string openai_result(const OpenAiRequest& r, const std::string& model, const Continuation& made,
                           int64_t prompt_tokens, const std::string& fingerprint) {
-    const bool limited = made.stop == StopReason::kLimit || made.stop == StopReason::kContext;
     Ordered choice = {{"index", 0}};
     if (r.chat) {
         choice["message"] = {{"role", "assistant"}, {"content", made.text}, {"refusal", nullptr}};
@@ -155,7 +156,7 @@ std::string openai_result(const OpenAiRequest& r, const std::string& model, cons
         choice["text"] = made.text;
     }
     choice["logprobs"] = nullptr;
-    choice["finish_reason"] = limited ? "length" : "stop";
+    choice["finish_reason"] = finish_reason(made.stop);
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     const Ordered body = {{"id", (r.chat ? "chatcmpl-" : "cmpl-") + r.id},
                           {"object", r.chat ? "chat.completion" : "text_completion"},
@@ -178,7 +179,7 @@ std::string openai_error(const OpenAiRequest& r, const std::string& message, con
 std::string fingerprint_of(const KeyValues& settings) {
     std::string text;
     for (const auto& [name, value] : settings) text += fmt::format("{}\n{}\n", name, value);
-    return "trireme-" + digest(text);
+    return "trireme-" + hex_digest(text);
 }
 
 }  // namespace trireme

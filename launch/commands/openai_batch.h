@@ -20,6 +20,9 @@ struct OpenAiRequest {
     std::string id;     // of the result: a digest of the line
 };
 
+/// The field's name of why a text ended: "length" or "stop".
+const char* finish_reason(StopReason stop);
+
 /// Whether a line has this form: an object with custom_id and body.
 bool is_openai(const Json& line);
 
@@ -29,7 +32,7 @@ OpenAiRequest read_openai(const Json& line, std::string_view text, const std::st
 
 /// Returns the body as a request of batch's own form: messages, prompt or input_ids, and settings under their own
 /// names. null counts as absent. A completion without max_tokens has 16. Errors: Exit::kData for a member that batch
-/// does not have (n above 1, logprobs, streams, and names that are not known), and for several prompts.
+/// does not support (n above 1, logprobs, streams, unknown names), and for several prompts.
 Json own_form(const OpenAiRequest& request, const Json& body, const std::string& where);
 
 /// The "id" of the request's result line.

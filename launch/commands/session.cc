@@ -77,22 +77,12 @@ nlohmann::ordered_json facts_of(const Turn& turn, const Level& model) {
             {"text", turn.answer.text}};
 }
 
-/// The conversation before the last answer, and the last answer.
-SnapshotText text_of(const Session& session) {
-    const auto answer = session.text().begin() + session.answer_begin();
-    return {.prompt = {session.text().begin(), answer}, .generated = {answer, session.text().end()}};
-}
-
 void check_session(const Options& o) {
     require(o.num_samples == 1, Exit::kUsage, "--session with --num-samples {}: a conversation has one sample; want 1",
             o.num_samples);
     require(o.print != Print::kPrompt, Exit::kUsage,
             "--session with --print prompt: there are several; want text or ids");
-    require(!o.spec.has(Part::kH2o), Exit::kUsage,
-            "--session with --spec {}: heavy hitters are chosen for one prompt, not for turns; want another chain",
-            text_of(o.spec));
-    require(o.eviction.budget_share == 0, Exit::kConfig,
-            "--kv-window {}: a share of no one prompt; want tokens with --session", o.eviction.budget_share);
+    require_for_turns(o, "--session");
 }
 
 /// Tokens of the conversation, and of its longest turn, if every answer has `most` tokens.

@@ -43,11 +43,20 @@ std::vector<SessionTurn> parse_session(std::string_view text, const std::string&
     return all;
 }
 
-std::string unused_word() {
+void require_for_turns(const Options& o, std::string_view who) {
+    require(!o.spec.has(Part::kH2o), Exit::kUsage,
+            "{} with --spec {}: heavy hitters are chosen for one prompt, not for turns; want another chain", who,
+            text_of(o.spec));
+    require(o.eviction.budget_share == 0, Exit::kConfig,
+            "{} with --kv-window {}: a fraction requires a single prompt; want a number of tokens", who,
+            o.eviction.budget_share);
+}
+
+std::string placeholder() {
     return fmt::format("Trireme{:016x}", drawn_by_system("a chat template's placeholder"));
 }
 
-ChatTurns::ChatTurns(ChatRenderer& chat, const std::string& system) : chat_(chat), mark_(unused_word()) {
+ChatTurns::ChatTurns(ChatRenderer& chat, const std::string& system) : chat_(chat), mark_(placeholder()) {
     if (!system.empty()) messages_.push_back({{"role", "system"}, {"content", system}});
 }
 
@@ -56,7 +65,7 @@ void ChatTurns::resume() {
     text_of("Hello", "the conversation");
 }
 
-// The answers are not known when the turns are read, and templates may trim them. So a word stands for each answer, and
+// The answers are not known when the turns are read, and templates may trim them. A placeholder replaces each answer;
 // the turn's text is what follows the last one.
 std::string ChatTurns::text_of(std::string_view message, std::string_view where) {
     nlohmann::ordered_json messages = messages_;
@@ -69,7 +78,9 @@ std::string ChatTurns::text_of(std::string_view message, std::string_view where)
                 "{}: the chat template omits earlier answers; want one that keeps them in a conversation", where);
         turn = prompt.substr(found + last.size());
         if (!prompt.starts_with(before_) && first_time("changed turns")) {
-            log::warn("the chat template changes earlier turns of a conversation; they remain as they were read");
+            log::warn(
+                "the chat template changes earlier turns of the conversation; the KV cache keeps them as they were "
+                "read");
         }
     }
     const std::string answer = fmt::format("{}n{}", mark_, answers_++);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launch/flags/options.h"
 #include "launch/run/chat/chat_renderer.h"
 
 namespace trireme {
@@ -23,8 +24,11 @@ struct SessionTurn {
 /// will be applied (`chat`). Errors: Exit::kData for a line with none of these.
 std::vector<SessionTurn> parse_session(std::string_view text, const std::string& name, bool chat);
 
-/// A word that no text has: it stands for one that is not known yet.
-std::string unused_word();
+/// Checks that settings do not depend on one prompt. `who` begins the messages. Errors: Exit::kUsage, kConfig.
+void require_for_turns(const Options& options, std::string_view who);
+
+/// Returns a random word that no text has, in place of a text that is not known yet.
+std::string placeholder();
 
 /// The chat template's text of conversations, turn by turn: what stands between two answers of the model.
 class ChatTurns {
@@ -42,9 +46,9 @@ class ChatTurns {
 
   private:
     ChatRenderer& chat_;
-    std::string mark_;  // begins the words that stand for answers; no message has it
+    std::string mark_;  // prefix of the placeholders of answers
     nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();
-    std::string before_;  // the last prompt and its answer, for which a placeholder stands
+    std::string before_;  // the last prompt, and the placeholder of its answer
     int64_t answers_ = 0;
 };
 

@@ -139,8 +139,7 @@ std::string_view about(Command command) {
             return "trireme generate: continue a prompt. The text goes to stdout, everything else to stderr.\n";
         case Command::kChat:
             return "trireme chat: a conversation in the terminal, on one KV cache. A document (-f) is read once. "
-                   "Requires "
-                   "a model with a chat template, and Python 3 with jinja2.\n";
+                   "Requires a model with a chat template, and Python 3 with jinja2.\n";
         case Command::kTokenize:
             return "trireme tokenize: print token ids as one JSON array. Reads no weights.\n";
         case Command::kScore:

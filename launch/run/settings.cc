@@ -16,10 +16,6 @@ namespace {
 
 constexpr const char* kCorpusIds = "corpus ids";
 
-std::string digest(std::string_view bytes) {
-    return hex(XXH3_64bits(bytes.data(), bytes.size()));
-}
-
 // Digest of name, type, shape and first row of every tensor. A base model and its finetune differ only in values.
 std::string fingerprint(const WeightSource& source) {
     std::string text;
@@ -32,7 +28,7 @@ std::string fingerprint(const WeightSource& source) {
         text += fmt::format("{} {} {}\n", t.name, name_of(t.type), t.shape);
         text.append(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(float));
     }
-    return digest(text);
+    return hex_digest(text);
 }
 
 // Digest of the pieces and their special flags. If these differed, ranks would stop at different tokens.
@@ -41,7 +37,7 @@ std::string fingerprint(const Tokenizer& tokenizer) {
     for (int32_t id = 0; id < tokenizer.vocab(); ++id) {
         text += fmt::format("{}{}\n", tokenizer.piece(id), tokenizer.is_special(id) ? " special" : "");
     }
-    return digest(text);
+    return hex_digest(text);
 }
 
 // Adds the configuration in the files, except the tensors' shapes and rows.
@@ -141,8 +137,8 @@ KeyValues deciding_settings(Command command, const KeyValues& settings, bool see
             (name.starts_with("draft ") ? draft_files : files) += fmt::format("{}={}\n", name, value);
         }
     }
-    flags_given.emplace_back("model files", digest(files));
-    if (!draft_files.empty()) flags_given.emplace_back("draft files", digest(draft_files));
+    flags_given.emplace_back("model files", hex_digest(files));
+    if (!draft_files.empty()) flags_given.emplace_back("draft files", hex_digest(draft_files));
     return flags_given;
 }
 

@@ -32,15 +32,6 @@ bool change(Signals from, Signals to) {
     return signals.compare_exchange_strong(from, to);
 }
 
-}  // namespace
-
-void ignore_signals_of_writes() {
-    std::signal(SIGPIPE, SIG_IGN);
-    std::signal(SIGXFSZ, SIG_IGN);
-}
-
-namespace {
-
 void remember_number(int number) {
     struct sigaction action = {};
     action.sa_handler = remember;
@@ -49,6 +40,11 @@ void remember_number(int number) {
 }
 
 }  // namespace
+
+void ignore_signals_of_writes() {
+    std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN);
+}
 
 LeaveOnSignal::LeaveOnSignal(std::chrono::milliseconds delay, std::function<void(int number)> leave) {
     ::sem_init(&news, /*pshared=*/0, 0);

@@ -30,7 +30,7 @@ void add_tokens(const JsonFields& fields, const Json& object, std::map<std::stri
     }
 }
 
-/// What transformers' Llama tokenizers have where their files do not name it.
+/// Adds the defaults of transformers' Llama tokenizers, for tokens that the files do not name.
 void add_llama_tokens(const Json& config, std::map<std::string, std::string>& variables) {
     const auto found = config.find("tokenizer_class");
     if (found == config.end() || !found->is_string() || !found->get<std::string>().starts_with("Llama")) return;

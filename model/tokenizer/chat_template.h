@@ -1,6 +1,6 @@
 #pragma once
 /// ChatTemplate: the Jinja text of a model's files that turns a conversation into a prompt (neighbours.md, section 1).
-/// launch/chat renders it.
+/// ChatRenderer (launch/run/chat) renders it.
 
 #include <cstdint>
 #include <filesystem>

@@ -21,7 +21,7 @@ struct HeavyMemory {
     Tensor weights, tops, totals;     // a step: f32 [owners * heads, slots or more], [.., tiles], [.., 2]
     Tensor pooled;                    // f32 [owners, kv_heads, slots + 1]: these weights by KV head
     Tensor row_totals, sums;          // a prompt: f32 [kPrefillRows, heads, 2], [heads, n]
-    Tensor zeros;                     // f32: as many as sums or pooled have
+    Tensor zeros;                     // f32, of the larger size of sums and pooled
     Tensor prompt_weights, scores;    // f32 [places * kv_heads, n] (KvReaders::place), [kv_heads, n]
     Tensor keys, order;               // i64 [kv_heads, 2 n], i32 [kv_heads, slots]
     Tensor numbers;                   // i32 [kMaxRows]: 0, 1, ..

@@ -227,7 +227,7 @@ void HeavySet::kept(Kernels& op, int64_t, int64_t first, std::span<const int32_t
     ready_ = compute_.record();
 }
 
-/// A staged row becomes the sequence's token `token`. Without weights, it has none, and gives none to other tokens.
+/// A staged row becomes the sequence's token `token`. Unless weighs_, all attention weights of this step are 0.
 void HeavySet::step(Kernels& op, int32_t row, int64_t token) {
     // The staged rows from this one on, so that it is the first one.
     const auto from_row = [&](const Tensor& staged) {

@@ -21,8 +21,8 @@ namespace trireme {
 /// its slot with the bits that were staged; other rows have no effect. Positions are true positions. Of one of the
 /// cache's sequences.
 ///
-/// While no reader reads the set, committed tokens still take slots, but their queries are not attended: scores stay as
-/// they are. That attention took 10 % of a plain step on a CPU (2,000 tokens, 512 of them heavy hitters).
+/// While no reader reads the set, committed tokens still take slots, but scores do not change: no attention is computed
+/// for them. It took 10 % of a plain step on a CPU (2,000 tokens, 512 of them heavy hitters).
 class HeavySet final : public KvObserver, public KvSet {
   public:
     /// Follows this sequence of `full` until destruction. All work is enqueued on `compute`, the stream of `full`,

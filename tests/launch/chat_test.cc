@@ -12,8 +12,8 @@
 
 #include "launch/commands/session_turns.h"
 #include "launch/run/chat/chat_renderer.h"
-#include "runtime/error.h"
 #include "tests/launch/batch_files.h"
+#include "tests/support/refusal.h"
 
 namespace trireme::test {
 namespace {
@@ -22,16 +22,6 @@ using Ordered = nlohmann::ordered_json;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::StartsWith;
-
-template <class F>
-std::string refusal(F work) {
-    try {
-        work();
-    } catch (const Error& e) {
-        return fmt::format("{} {}", static_cast<int>(e.code()), e.what());
-    }
-    return "accepted";
-}
 
 /// A model folder's files of the tokenizer.
 class TemplateFolder {

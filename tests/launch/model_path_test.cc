@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/error.h"
 #include "tests/support/process.h"
+#include "tests/support/refusal.h"
 
 namespace trireme::test {
 namespace {
@@ -30,12 +30,8 @@ class Variable {
     std::string old_;
 };
 
-std::string refusal(const std::string& name) {
-    try {
-        return "accepted: " + model_path(name);
-    } catch (const Error& e) {
-        return fmt::format("{} {}", static_cast<int>(e.code()), e.what());
-    }
+std::string refused(const std::string& name) {
+    return refusal([&] { model_path(name); });
 }
 
 /// A cache as huggingface_hub writes it: snapshots of links to blobs.
@@ -63,9 +59,9 @@ TEST(ModelPath, FindsTheSnapshotOfAModelInTheCache) {
     const std::string snapshot = (cache.model() / "snapshots/aaa").string();
     EXPECT_EQ(model_path(snapshot), snapshot);
     fs::remove(cache.model() / "refs/main");
-    EXPECT_THAT(refusal("org/a.b_C-1"), testing::MatchesRegex("66 .*2 snapshots and no refs/main.*snapshots/COMMIT"));
-    EXPECT_THAT(refusal("org/empty"), testing::HasSubstr("66 "));
-    EXPECT_THAT(refusal("org/none"), testing::MatchesRegex("66 org/none: no such file .*models--org--none.*"));
+    EXPECT_THAT(refused("org/a.b_C-1"), testing::MatchesRegex("66 .*2 snapshots and no refs/main.*snapshots/COMMIT"));
+    EXPECT_THAT(refused("org/empty"), testing::HasSubstr("66 "));
+    EXPECT_THAT(refused("org/none"), testing::MatchesRegex("66 org/none: no such file .*models--org--none.*"));
 }
 
 TEST(ModelPath, LooksWhereHuggingFacesToolsKeepModels) {

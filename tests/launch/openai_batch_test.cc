@@ -102,7 +102,7 @@ TEST(OpenAiBatch, ReportsBadLinesInTheirPlaces) {
     const BatchFiles files(lines);
     const ProcessResult r = trireme(files.command());
     EXPECT_EQ(r.status, 0) << r.err;
-    EXPECT_THAT(r.err, HasSubstr("12 of 14 requests were not run; their lines say why"));
+    EXPECT_THAT(r.err, HasSubstr("12 of 14 requests were not run: their result lines have the errors"));
     const std::vector<Json> all = results_of(files);
     ASSERT_THAT(all, SizeIs(lines.size()));
     const std::map<std::string, std::string> reasons = {{"n", "in.jsonl:1: n is 2, want 1"},
@@ -114,7 +114,7 @@ TEST(OpenAiBatch, ReportsBadLinesInTheirPlaces) {
                                                         {"chat", "has no chat template"},
                                                         {"no messages", "no messages"},
                                                         {"role", "without a role"},
-                                                        {"unknown", "batch has no repetition_penalty"},
+                                                        {"unknown", "batch does not support repetition_penalty"},
                                                         {"choice", "tool_choice is"},
                                                         {"long", "context"}};
     for (size_t i = 0; i < all.size(); ++i) {

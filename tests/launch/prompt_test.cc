@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/error.h"
 #include "tests/support/process.h"
+#include "tests/support/refusal.h"
 
 namespace trireme::test {
 namespace {
@@ -12,16 +12,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::MatchesRegex;
-
-template <class F>
-std::string refusal(F work) {
-    try {
-        work();
-    } catch (const Error& e) {
-        return fmt::format("{} {}", static_cast<int>(e.code()), e.what());
-    }
-    return "accepted";
-}
 
 TEST(ParseIds, TakesAnArrayOfWholeNumbers) {
     EXPECT_THAT(parse_ids("[1, 2,\n3]", "ids"), ElementsAre(1, 2, 3));

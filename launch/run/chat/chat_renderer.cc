@@ -80,7 +80,7 @@ nlohmann::json ChatRenderer::ask(const Ordered& request, std::string_view where)
     require(answer.end != LineProcess::End::kTimeout, Exit::kUnavailable,
             "{}: the chat template of {} did not end within {} s", where, template_.where,
             static_cast<double>(most_.count()) * 1e-3);
-    fail(Exit::kData, "{}: the chat template of {} has ended Python: {}", where, template_.where, shown(answer.text));
+    fail(Exit::kData, "{}: the chat template of {} crashed Python: {}", where, template_.where, shown(answer.text));
 }
 
 void ChatRenderer::use(const std::string& source, std::string_view where) {

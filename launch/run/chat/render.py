@@ -7,8 +7,8 @@ Trireme starts it once and keeps it for a run. Each line on stdin is a JSON obje
     {"template": TEXT, "variables": {"bos_token": "<s>", ...}}     ->  {}
     {"messages": [...], "tools": [...], "add_generation_prompt": true}  ->  {"text": TEXT}
 
-or {"error": TEXT}. A template is code of strangers: jinja2's immutable sandbox runs it, in at most 1 GiB of memory.
-Trireme limits its time, and kills this process at the end of it. Strings are those of transformers
+or {"error": TEXT}. Templates are untrusted code: jinja2's immutable sandbox runs them, in at most 1 GiB of memory.
+Trireme limits their time: it kills this process at the end. Strings are those of transformers
 (docs/tasks/chat.md lists what that means).
 """
 
@@ -114,7 +114,7 @@ def normalised(message):
 
 
 def answer(request, state):
-    if not request:  # are you there?
+    if not request:  # Trireme waits until the script has started
         return {}
     if "template" in request:
         state["template"] = compiled(request["template"])

@@ -36,6 +36,11 @@ std::vector<Remembered> known_of(Session& session, Chain& chain, Level& model) {
     return all;
 }
 
+SnapshotText text_of(const Session& session) {
+    const auto answer = session.text().begin() + session.answer_begin();
+    return {.prompt = {session.text().begin(), answer}, .generated = {answer, session.text().end()}};
+}
+
 std::optional<ResumedRun> resume(const Start& start, const RankGroup& rank_group, const KeyValues& settings,
                                  const char* what) {
     const Options& o = start.call.options;

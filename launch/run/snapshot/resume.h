@@ -31,6 +31,9 @@ struct ResumedRun {
 std::vector<Remembered> known_of(Chain& chain, Level& model);
 std::vector<Remembered> known_of(Session& session, Chain& chain, Level& model);
 
+/// The conversation before the last answer, and the last answer.
+SnapshotText text_of(const Session& session);
+
 /// Opens the snapshot of --load-kv; returns nothing without this flag. `settings`: Engine::settings(). `what`: the kind
 /// of this run, "chain" or "session". Logs how the run resumes. All ranks pass, or all throw: errors as SnapshotReader,
 /// also for another model.

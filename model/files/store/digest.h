@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -32,6 +33,11 @@ class Digest {
 /// Returns 16 hexadecimal digits, as Keys::digest() reads them.
 inline std::string hex(uint64_t digest) {
     return fmt::format("{:016x}", digest);
+}
+
+/// Returns hex() of the digest of a text.
+inline std::string hex_digest(std::string_view text) {
+    return hex(XXH3_64bits(text.data(), text.size()));
 }
 
 }  // namespace trireme
