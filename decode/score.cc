@@ -22,6 +22,11 @@ void take(std::span<const float> row, int32_t wanted, Score& out) {
     out.greedy = out.greedy && likeliest - row.begin() == wanted;
 }
 
+void require_finite(const Score& out) {
+    require(std::isfinite(out.sum), Exit::kData,
+            "score: a log probability is not finite: the weights overflow in this precision; try f32 weights");
+}
+
 void read(Level& model, std::span<const int32_t> ids, int64_t prompt, const EachLogits& each,
           const Progress& progress) {
     constexpr int64_t kReported = 64;  // tokens between two reports
@@ -65,6 +70,40 @@ std::vector<ScoreWindow> llama_chunks(int64_t tokens, int64_t window, int32_t bo
     return all;
 }
 
+std::vector<ScoreWindow> rolling_windows(int64_t tokens, int64_t context) {
+    std::vector<ScoreWindow> all;
+    for (int64_t seen = 1; seen < tokens;) {
+        const int64_t end = std::min(seen + context, tokens);
+        all.push_back({.begin = std::max<int64_t>(0, end - context - 1), .end = end, .first = seen});
+        seen = end;
+    }
+    return all;
+}
+
+Score score_rest(Level& model, std::span<const int32_t> ids, int64_t kept, int64_t first) {
+    check_ids(ids, model.config().vocab);
+    const auto n = static_cast<int64_t>(ids.size());
+    check(first >= 1 && first < n && kept >= 0 && kept < first && model.length() >= kept,
+          "score: {} ids kept and {} before the scored ones, of {}", kept, first, n);
+    Score out;
+    model.truncate(0, kept);
+    // Layers that read later ones take other passes if a prompt is read in two parts.
+    if (first - 1 > kept && !model.config().layer_map.upward()) {
+        model.prefill(0, ids.subspan(index(kept), index(first - 1 - kept)));
+        kept = first - 1;
+    }
+    const EachLogits keep = [&](int64_t position, const HostTensor& logits) {
+        const Matrix<float> m = logits.as<float>();
+        for (int64_t r = 0; r < m.rows; ++r) {
+            const int64_t next = position + r + 1;
+            if (next >= first) take({m.row(r), static_cast<size_t>(m.cols)}, ids[index(next)], out);
+        }
+    };
+    model.prefill(0, ids.subspan(index(kept), index(n - 1 - kept)), {}, keep);
+    require_finite(out);
+    return out;
+}
+
 Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWindow> windows, int64_t prompt,
             const EachLogits& each, const Progress& progress) {
     check_ids(ids, model.config().vocab);
@@ -96,8 +135,7 @@ Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWin
         read(model, std::span(text).first(text.size() - (each ? 0 : 1)), prompt, keep, part);
         done += n;
     }
-    require(std::isfinite(out.sum), Exit::kData,
-            "score: a log probability is not finite: the weights overflow in this precision; try f32 weights");
+    require_finite(out);
     return out;
 }
 

@@ -25,6 +25,11 @@ std::vector<ScoreWindow> sliding_windows(int64_t tokens, int64_t window, int64_t
 /// replaces a chunk's first id (-1: no replacement), and the second half is scored: window - 1 - window / 2 ids.
 std::vector<ScoreWindow> llama_chunks(int64_t tokens, int64_t window, int32_t bos);
 
+/// lm-evaluation-harness's windows over a text of `tokens` ids, of which the first is the prefix token and is not
+/// scored. Each of the others is scored once; a window has at most `context` ids before its last one. The last window
+/// reads as many ids before those that it scores as fit; the others read one. Source: neighbours.md, section 3.
+std::vector<ScoreWindow> rolling_windows(int64_t tokens, int64_t context);
+
 /// Natural-log probabilities of the scored ids, in order, given the ids before them in their window.
 struct Score {
     std::vector<double> logprobs;
@@ -40,6 +45,10 @@ struct Score {
 /// Blocks until done. Errors: Exit::kConfig for ids outside the vocabulary; kData if a probability is not finite.
 Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWindow> windows,
             int64_t prompt = INT64_MAX, const EachLogits& each = {}, const Progress& progress = {});
+
+/// Scores ids [first, end) of a text whose first `kept` ids sequence 0 holds already; 1 <= first, kept < first. Reads
+/// the others as a prompt, without logits of ids that are not scored. Errors: as score().
+Score score_rest(Level& model, std::span<const int32_t> ids, int64_t kept, int64_t first);
 
 /// Scores the text in one window: all ids but the first. Errors: also Exit::kConfig for fewer than 2 ids.
 Score score(Level& model, std::span<const int32_t> ids, int64_t prompt = INT64_MAX, const EachLogits& each = {},

@@ -4,6 +4,7 @@
 #   trireme-cuda_VERSION_amd64.deb        the CUDA module, if it is built
 #   trireme-VERSION-linux-x86_64.tar.xz   for Debian 12 and 13: a tree that may be moved, with its libraries, since few of
 #                                         them are the same in both; TREE/run starts it
+#   trireme-VERSION-py3-....whl           the same tree with its Python packages, for pip
 #   launch/package.sh FOLDER              overwrites files of these names in FOLDER
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -30,4 +31,5 @@ version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' build/release/CMakeCache.
 tree=trireme-$version
 ./launch/bundle.sh "$work/$tree" --no-tests
 logged tarball tar -C "$work" --owner=root --group=root -I 'xz -T0' -cf "$out/$tree-linux-x86_64.tar.xz" "$tree"
+logged wheel launch/wheel.py "$work/$tree" "$out"
 (cd "$out" && ls -s --block-size=K -- *"$version"*) >&2

@@ -118,6 +118,8 @@ void run_command(const Start& start, const RankGroup& rank_group) {
             return run_bench(start, rank_group);
         case Command::kBatch:
             return run_batch(start, rank_group);
+        case Command::kPipe:
+            return run_pipe(start, rank_group);
         case Command::kPlan:
             return run_plan(start, rank_group);
         case Command::kDoctor:
@@ -125,6 +127,7 @@ void run_command(const Start& start, const RankGroup& rank_group) {
         case Command::kConvert:
             return run_convert(start, rank_group);
         case Command::kReport:
+        case Command::kEvaluate:
             break;  // no ranks were started for it
     }
 }
@@ -163,13 +166,19 @@ int run_program(const std::vector<std::string>& words, const std::vector<std::st
         if (start.call.what == Invocation::What::kRun && *start.call.command == Command::kReport) {
             warn(start.call.warnings);
             if (launched.rank == 0) run_report(start.call.options);
+        } else if (start.call.what == Invocation::What::kRun && *start.call.command == Command::kEvaluate) {
+            warn(start.call.warnings);
+            require(launched.size <= 1, Exit::kUsage,
+                    "trireme evaluate: starts its own ranks; leave mpirun out and give -tp {}", launched.size);
+            start.call.options.model = model_path(start.call.options.model);
+            run_evaluate(start.call.options);
         } else if (start.call.what == Invocation::What::kRun) {
             bind_cores(start, launched);
         } else if (launched.rank == 0) {
             print_about(start.call, environment);
         }
     });
-    const bool reports = start.call.command == Command::kReport;
+    const bool reports = start.call.command == Command::kReport || start.call.command == Command::kEvaluate;
     if (parsed.status == 0 && (reports || start.call.what != Invocation::What::kRun)) return 0;
 
     std::unique_ptr<Comm> comm;

@@ -85,7 +85,8 @@ int run_requests(const Start& start, const RankGroup& rank_group, BatchState& bo
                   name_of(d.made.stop),
                   more > 0 ? fmt::format("; about {} left", duration(each * static_cast<double>(more))) : "");
     };
-    BatchRuns runs(start, rank_group, engine, left, std::move(costs), log);
+    BatchRuns runs(start, rank_group, engine, std::move(costs), log);
+    runs.prepare(left);
     rank_group.first_only([&] { books.output->begin(); });
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
     const int status = runs.run(done);

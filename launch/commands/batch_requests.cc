@@ -77,28 +77,6 @@ void require_prompt(const BatchLine& line) {
                        : "a text");
 }
 
-BatchLine read_line(std::string_view text, std::string where) {
-    BatchLine line = {.where = std::move(where), .text = std::string(text), .object = {}, .settings = {}};
-    line.object = parse_json(text, line.where, {.depth = kMostDepth, .bytes = kMostRequestBytes});
-    require(line.object.is_object(), Exit::kData,
-            "{}: holds {}, want an object with prompt, messages, input_ids or article, or OpenAI's custom_id and body",
-            line.where, line.object.type_name());
-    if (!is_openai(line.object)) {
-        require_prompt(line);
-        read_settings(line);
-        return line;
-    }
-    line.openai = read_openai(line.object, text, line.where);
-    try {
-        line.object = own_form(*line.openai, line.object.at("body"), line.where);
-        require_prompt(line);
-        read_settings(line);
-    } catch (const Error& e) {
-        line.bad = e.what();
-    }
-    return line;
-}
-
 /// The text of a request with messages. Their members keep the order that they have in the line.
 std::string chat_prompt(const BatchLine& line, const Options& o, ChatRenderer& chat) {
     nlohmann::ordered_json object = nlohmann::ordered_json::parse(line.text);
@@ -135,6 +113,28 @@ std::string BatchLine::reference(const std::string& key) const {
     return found->get<std::string>();
 }
 
+BatchLine parse_batch_line(std::string_view text, std::string where) {
+    BatchLine line = {.where = std::move(where), .text = std::string(text), .object = {}, .settings = {}};
+    line.object = parse_json(text, line.where, {.depth = kMostDepth, .bytes = kMostRequestBytes});
+    require(line.object.is_object(), Exit::kData,
+            "{}: holds {}, want an object with prompt, messages, input_ids or article, or OpenAI's custom_id and body",
+            line.where, line.object.type_name());
+    if (!is_openai(line.object)) {
+        require_prompt(line);
+        read_settings(line);
+        return line;
+    }
+    line.openai = read_openai(line.object, text, line.where);
+    try {
+        line.object = own_form(*line.openai, line.object.at("body"), line.where);
+        require_prompt(line);
+        read_settings(line);
+    } catch (const Error& e) {
+        line.bad = e.what();
+    }
+    return line;
+}
+
 std::vector<BatchLine> parse_batch_lines(std::string_view text, const std::string& name, const DataChoice& choice,
                                          const StillWaiting& waiting) {
     std::vector<std::pair<std::string_view, int64_t>> lines;
@@ -143,7 +143,7 @@ std::vector<BatchLine> parse_batch_lines(std::string_view text, const std::strin
     for (const int64_t i : chosen(static_cast<int64_t>(lines.size()), choice, name, "requests")) {
         if (waiting) waiting();
         const auto& [line, number] = lines[index(i)];
-        all.push_back(read_line(line, fmt::format("{}:{}", name, number)));
+        all.push_back(parse_batch_line(line, fmt::format("{}:{}", name, number)));
     }
     return all;
 }

@@ -23,6 +23,7 @@ struct BatchRequest {
     int64_t index = 0;                                          // in the input, from 0
     std::vector<int32_t> ids;                                   // of the prompt
     std::vector<std::pair<std::string, std::string>> settings;  // flag names and values; "stop" may occur several times
+    bool streams = false;                                       // its text is reported while it is decoded
 
     int64_t tokens() const { return static_cast<int64_t>(ids.size()); }
     /// The options `run` of the whole batch, with this request's settings applied.
@@ -43,10 +44,12 @@ struct BatchLine {
     std::string reference(const std::string& key) const;
 };
 
+/// Parses one line; `where` names it. Errors: Exit::kData for a malformed request, kConfig for a setting out of range.
+/// A body of OpenAI's form that is malformed is no error: BatchLine::bad.
+BatchLine parse_batch_line(std::string_view text, std::string where);
 /// Parses the requests that `choice` selects from `text`, the content of the file `name`. Blank lines are skipped;
-/// lines that are not selected are not parsed. `waiting` is called for every request. Errors: Exit::kData for a
-/// malformed request, kConfig for a setting out of range; those of chosen(). A body of OpenAI's form that is malformed
-/// is no error: BatchLine::bad.
+/// lines that are not selected are not parsed. `waiting` is called for every request. Errors: as parse_batch_line() and
+/// chosen().
 std::vector<BatchLine> parse_batch_lines(std::string_view text, const std::string& name, const DataChoice& choice,
                                          const StillWaiting& waiting = {});
 /// Like parse_batch_lines(), for the file of --input. Errors: also those of the file; Exit::kNoInput without lines.

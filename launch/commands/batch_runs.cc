@@ -14,26 +14,35 @@
 #include "runtime/trace.h"
 
 namespace trireme {
-/// Allocates memory for the longest request and the longest prompt, so that all fit.
-BatchRuns::BatchRuns(const Start& start, const RankGroup& rank_group, Engine& engine,
-                     const std::vector<BatchRequest>& requests, SpecCosts costs, RunLog& log)
+
+BatchRuns::BatchRuns(const Start& start, const RankGroup& rank_group, Engine& engine, SpecCosts costs, RunLog& log)
     : start_(start),
       rank_group_(rank_group),
       engine_(engine),
-      requests_(requests),
       log_(log),
       costs_(std::move(costs)),
-      times_(requests.size()),
-      sink_(stderr_progress(rank_group.first() && !start.call.options.no_progress)) {
-    const Options& o = start_.call.options;
-    for (const BatchRequest& r : requests) {
-        options_.push_back(r.options(o));
-        rules_.push_back({.stop = options_.back().stop});
-        if (!options_.back().ignore_eos) rules_.back().eos = engine_.checkpoint().eos;
-        context_ = std::max(context_, positions_of(r.tokens(), options_.back().n_predict, engine_.longest_context()));
-        longest_prompt_ = std::max(longest_prompt_, r.tokens());
-    }
-    // A budget that is a fraction of the prompt may be too small for a short one. Fail now, before other requests run.
+      sink_(stderr_progress(rank_group.first() && !start.call.options.no_progress)) {}
+
+void BatchRuns::make_room(const Room& room) {
+    room_for(room, start_.call.options, std::max(room.prompt, longest_prompt_));
+}
+
+/// Loads with these options, for a prompt of `first` tokens, unless there is room already.
+void BatchRuns::room_for(const Room& room, const Options& o, int64_t first) {
+    const int64_t wanted = o.parallel.front();
+    const bool parallel =
+        wanted == Options::kMostParallel ? room.texts > asked_ : std::min(wanted, room.texts) > parallel_;
+    if (loop_ && room.context <= context_ && room.prompt <= longest_prompt_ && !parallel) return;
+    context_ = std::max(context_, room.context);
+    longest_prompt_ = std::max(longest_prompt_, room.prompt);
+    asked_ = std::max(asked_, room.texts);
+    parallel_ = texts_side_by_side(start_, rank_group_, engine_,
+                                   {.context = context_, .prompt_tokens = longest_prompt_, .texts = asked_});
+    load(o, first);
+}
+
+// A budget that is a fraction of the prompt may be too small for a short one. Fail before any request runs.
+void BatchRuns::check_budgets() const {
     rank_group_.phase([&] {
         for (size_t r = 0; r < requests_.size(); ++r) {
             try {
@@ -43,13 +52,6 @@ BatchRuns::BatchRuns(const Start& start, const RankGroup& rank_group, Engine& en
             }
         }
     });
-    parallel_ = texts_side_by_side(
-        start, rank_group, engine,
-        {.context = context_, .prompt_tokens = longest_prompt_, .texts = static_cast<int64_t>(requests.size())});
-    load(0);
-    if (o.side_by_side()) log::info("{} requests side by side", parallel_);
-    warn_of_unused_eviction(o, engine_.bounding(), context_);
-    warn_of_unused({o});
 }
 
 // An evicting cache may depend on the prompt's length and on the seed. Its memory is allocated for one of each.
@@ -59,11 +61,10 @@ bool BatchRuns::fits_loaded(size_t request) const {
            (!row_of(o.eviction.policy).drawn || o.seed == loaded_seed_);
 }
 
-void BatchRuns::load(size_t request) {
-    const Options& o = options_[request];
+void BatchRuns::load(const Options& o, int64_t prompt_tokens) {
     Start own = start_;
     own.call.options = o;
-    loaded_for_ = prompt_to_load(o, requests_[request].tokens(), longest_prompt_);
+    loaded_for_ = prompt_to_load(o, prompt_tokens, longest_prompt_);
     loop_.reset();
     chains_.clear();
     engine_.load(own, rank_group_, context_, loaded_for_, {.texts = parallel_});
@@ -78,7 +79,38 @@ void BatchRuns::load(size_t request) {
                   [this](int64_t id, Continuation text) { ended(static_cast<size_t>(id), std::move(text)); });
 }
 
-int BatchRuns::run(const OnBatchDone& done) {
+void BatchRuns::prepare(std::vector<BatchRequest> requests) {
+    requests_ = std::move(requests);
+    options_.clear();
+    rules_.clear();
+    times_.assign(requests_.size(), {});
+    reported_ = 0;
+    Room room = {.texts = std::ssize(requests_)};
+    for (const BatchRequest& r : requests_) {
+        options_.push_back(r.options(start_.call.options));
+        rules_.push_back({.stop = options_.back().stop});
+        if (!options_.back().ignore_eos) rules_.back().eos = engine_.checkpoint().eos;
+        room.context =
+            std::max(room.context, positions_of(r.tokens(), options_.back().n_predict, engine_.longest_context()));
+        room.prompt = std::max(room.prompt, r.tokens());
+    }
+    check_budgets();
+    const bool first = !loop_;
+    room_for(room, options_[0], requests_[0].tokens());
+    if (!first) return;
+    if (start_.call.options.side_by_side()) log::info("{} requests side by side", parallel_);
+    warn_of_unused_eviction(start_.call.options, engine_.bounding(), context_);
+    warn_of_unused({start_.call.options});
+}
+
+int BatchRuns::run(const OnBatchDone& done, const OnBatchText& text) {
+    streams_.assign(requests_.size(), {});
+    for (size_t r = 0; r < requests_.size() && text; ++r) {
+        if (!requests_[r].streams) continue;
+        streams_[r] = [&text, &request = requests_[r]](int64_t, int32_t, std::string_view part) {
+            text(request, part);
+        };
+    }
     std::vector<int32_t> round;
     try {
         for (size_t next = 0; next < requests_.size() || !loop_->empty();) {
@@ -86,7 +118,7 @@ int BatchRuns::run(const OnBatchDone& done) {
             for (auto slot = loop_->vacant(); slot && next < requests_.size(); slot = loop_->vacant()) {
                 if (!fits_loaded(next)) {
                     if (!loop_->empty()) break;  // first those that are being decoded
-                    load(next);
+                    load(options_[next], requests_[next].tokens());
                 }
                 begin(next++, *slot, round);
                 report(done);
@@ -130,7 +162,7 @@ void BatchRuns::begin(size_t request, int slot, std::vector<int32_t>& round) {
     Decoder& decoder = chain->decoder();
     decoder.begin(0);
     auto text = std::make_unique<ContinuationBuilder>(engine_.checkpoint().tokenizer.get(), rules_[request], 0,
-                                                      most.tokens, most.why, unseen_);
+                                                      most.tokens, most.why, streams_[request]);
     times_[request].first_ns = trace::now();
     loop_->begin(decoder, static_cast<int64_t>(request), std::move(text));
     loop_->draw_first(decoder, round);
@@ -148,10 +180,11 @@ void BatchRuns::read(size_t request, Chain& chain) {
     if (parallel_ == 1) reading.emplace(name_of_request(request), "tokens", sink_);
     chain.decoder().prefill(requests_[request].ids, [&](int64_t done, int64_t all) {
         if (reading) (*reading)(done, all);
-        if (request > 0) decode_run_.prefill();
+        if (began_) decode_run_.prefill();
         if (done == all) remember_signals();  // from now on there is a result to keep
     });
     t.prefill_ms = trace::ms_since(t.begin_ns);
+    began_ = true;
 }
 
 /// Logs a round and agrees with the other ranks whether the run continues.

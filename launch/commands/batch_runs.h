@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "decode/loop.h"
@@ -31,19 +32,33 @@ struct BatchDone {
 /// Called on every rank for each finished request, in the order of the requests: a request that finishes early waits
 /// until all before it are done.
 using OnBatchDone = std::function<void(const BatchRequest& request, const BatchDone& done)>;
+/// Called on every rank with the text of each token, if the request streams.
+using OnBatchText = std::function<void(const BatchRequest& request, std::string_view text)>;
 
-/// All ranks have one, with the same requests, of which there is at least one. Up to --parallel requests are decoded
-/// together, with speculation or eviction if flags request it. When one ends, the next one takes its slot and reads its
-/// prompt, while the others wait.
+/// All ranks have one, and give it the same requests. Up to --parallel requests are decoded together, with speculation
+/// or eviction if flags request it. When one ends, the next one takes its slot and reads its prompt, while the others
+/// wait.
 class BatchRuns {
   public:
-    /// Loads `engine` for the longest request and the parallel sequences. The arguments must outlive the object.
-    /// `costs` are those of --spec-costs; if they are empty and draft lengths require costs, the first request measures
-    /// them. Errors: as Engine::load; Exit::kConfig for a budget that is too small for some prompt.
-    BatchRuns(const Start& start, const RankGroup& rank_group, Engine& engine,
-              const std::vector<BatchRequest>& requests, SpecCosts costs, RunLog& log);
-    /// Runs all requests. Returns 0, or 128 + the number of a signal that came before the last request was done.
-    int run(const OnBatchDone& done);
+    /// The arguments must outlive the object. `costs` are those of --spec-costs; if they are empty and draft lengths
+    /// require costs, the first request measures them.
+    BatchRuns(const Start& start, const RankGroup& rank_group, Engine& engine, SpecCosts costs, RunLog& log);
+
+    /// Numbers of tokens and of sequences.
+    struct Room {
+        int64_t context = 0, prompt = 0;  // most tokens of a sequence, and of a prompt
+        int64_t texts = 1;
+    };
+    /// Loads the engine for requests to come, unless it has so much room already. Errors: as Engine::load.
+    void make_room(const Room& room);
+    /// Takes requests, of which there is at least one, and loads the engine, unless it has room for them. Errors: as
+    /// Engine::load; Exit::kConfig for a budget that is too small for some prompt.
+    void prepare(std::vector<BatchRequest> requests);
+    /// Runs the requests of prepare(). Returns 0, or the status of agreed_status() that stopped the run before the last
+    /// request was done.
+    int run(const OnBatchDone& done, const OnBatchText& text = {});
+    /// The rounds of all requests.
+    DecodeRun& rounds() { return decode_run_; }
 
   private:
     struct Times {
@@ -51,7 +66,9 @@ class BatchRuns {
         double prefill_ms = 0;
     };
     bool fits_loaded(size_t request) const;
-    void load(size_t request);
+    void room_for(const Room& room, const Options& options, int64_t first);
+    void load(const Options& options, int64_t prompt_tokens);
+    void check_budgets() const;
     void begin(size_t request, int slot, std::vector<int32_t>& round);
     void read(size_t request, Chain& chain);
     void ended(size_t request, Continuation text);
@@ -62,15 +79,17 @@ class BatchRuns {
     const Start& start_;
     const RankGroup& rank_group_;
     Engine& engine_;
-    const std::vector<BatchRequest>& requests_;
     RunLog& log_;
-    std::vector<Options> options_;  // [requests]
-    std::vector<StopRules> rules_;  // [requests]
-    SpecCosts costs_;               // given, or measured in the first request; used by all
-    int64_t context_ = 0, longest_prompt_ = 0, parallel_ = 1;
-    int64_t loaded_for_ = 0;               // the prompt length of the last load()
-    std::optional<uint64_t> loaded_seed_;  // of the last load()
-    OnToken unseen_;                       // empty: tokens are not reported one by one
+    std::vector<BatchRequest> requests_;
+    std::vector<Options> options_;                             // [requests]
+    std::vector<StopRules> rules_;                             // [requests]
+    std::vector<OnToken> streams_;                             // [requests] empty: tokens are not reported one by one
+    SpecCosts costs_;                                          // given, or measured in the first request; used by all
+    int64_t context_ = 0, longest_prompt_ = 0, parallel_ = 1;  // what the engine is loaded for
+    int64_t asked_ = 0;                                        // the most requests of a prepare()
+    bool began_ = false;                                       // a prompt has been read
+    int64_t loaded_for_ = 0;                                   // the prompt length of the last load()
+    std::optional<uint64_t> loaded_seed_;                      // of the last load()
     std::optional<Loop> loop_;
     std::vector<std::unique_ptr<Chain>> chains_;  // [slots]
     std::vector<int64_t> texts_;                  // [slots] index of the last request

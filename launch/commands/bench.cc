@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <unistd.h>
 
 #include "generated/commit.h"
@@ -99,6 +100,32 @@ RecordedRun recorded(const Start& start, const Engine& engine, RunLog& log,
     return run;
 }
 
+/// How the benches of a run ended.
+struct Ended {
+    int status = 0;                      // 128 + a signal
+    std::optional<AgreedError> refused;  // a residency that could not be loaded
+    std::string wrong, baseline;         // modes whose tokens differ from the baseline's
+    std::vector<std::string> warnings;   // in order
+
+    bool early() const { return status != 0 || refused; }
+    void take(const BenchResults& results, bool greedy);
+};
+
+void Ended::take(const BenchResults& results, bool greedy) {
+    status = results.status;
+    refused = results.refused;
+    if (status != 0) log::info("stopped by signal {}", status - 128);
+    const BenchResult* plain = baseline_of(results.modes);
+    if (plain == nullptr) warnings.emplace_back("no mode none was measured: there is nothing to compare with");
+    for (const BenchResult& r : results.modes) {
+        const std::string other = difference(r, plain, greedy).value_or("");
+        if (other.empty()) continue;
+        warnings.push_back(fmt::format("{}: not exact: {}", r.mode, other));
+        wrong += (wrong.empty() ? "" : ", ") + r.mode;
+        if (plain != nullptr) baseline = plain->mode;
+    }
+}
+
 }  // namespace
 
 void run_bench(const Start& given, const RankGroup& rank_group) {
@@ -106,47 +133,63 @@ void run_bench(const Start& given, const RankGroup& rank_group) {
     Options& o = start.call.options;
     if (o.n_predict < 0) o.n_predict = Options::kBenchTokens;
     const int64_t n = o.n_predict;
-    rank_group.phase([&] { check_flags(o, n); });
+    const std::vector<double> temperatures =
+        o.temperatures.empty() ? std::vector{o.sampling.temperature} : o.temperatures;
+    const std::vector<std::string> datasets = o.datasets.empty() ? std::vector{o.dataset} : o.datasets;
+    rank_group.phase([&] {
+        require(temperatures.size() * datasets.size() == 1 || o.record.empty(), Exit::kUsage,
+                "--record: a record has one bench; give one --dataset and one --temp");
+        for (const double t : temperatures) {
+            o.sampling.temperature = t;
+            check_flags(o, n);
+        }
+    });
     rank_group.first_only([&] { probe_outputs(o); });
     Engine engine(start, rank_group);
     warn_of_unused(chains_of(Command::kBench, o));
     if (std::ranges::none_of(o.modes, [](const Mode& m) { return m.policy != KvPolicy::kFull; })) {
         warn_of_unused_eviction(o, engine.bounding(), INT64_MAX);
     }
-    const BenchTexts texts = read_bench_texts(start, rank_group, engine, n);
-    if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
-
     RunLog log(o, rank_group.comm().rank(), rank_group.comm().size());
-    const BenchResults results = run_modes(start, rank_group, engine, texts, n, log);
-    if (results.status != 0) log::info("stopped by signal {}", results.status - 128);
-    const BenchFacts facts = facts_of(start, rank_group, engine, texts, n);
-    const std::vector<nlohmann::ordered_json> rows = bench_rows(facts, results.modes);
+    std::vector<nlohmann::ordered_json> rows;
+    Ended ended;
+    for (size_t d = 0; d < datasets.size() && !ended.early(); ++d) {
+        o.dataset = datasets[d];
+        const BenchTexts texts = read_bench_texts(start, rank_group, engine, n);
+        if (d == 0 && start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
+        for (size_t t = 0; t < temperatures.size() && !ended.early(); ++t) {
+            o.sampling.temperature = temperatures[t];
+            const std::string dataset = datasets.size() > 1 ? datasets[d] : "";
+            if (temperatures.size() > 1 || !dataset.empty()) {
+                log::info("{}{}temperature {}", dataset, dataset.empty() ? "" : ", ", temperatures[t]);
+            }
+            const BenchResults results = run_modes(start, rank_group, engine, texts, n, log);
+            for (nlohmann::ordered_json& row :
+                 bench_rows(facts_of(start, rank_group, engine, texts, n), results.modes)) {
+                row["dataset"] = dataset.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(dataset);
+                row["at_temp"] = temperatures.size() > 1 ? row["temp"] : nlohmann::ordered_json();
+                rows.push_back(std::move(row));
+            }
+            ended.take(results, o.sampling.greedy());
+        }
+    }
     rank_group.first_only([&] { TextOut(STDOUT_FILENO).write(table_text(o.table, rows)); });
     write_trace(o, rank_group);
-
-    const BenchResult* baseline = baseline_of(results.modes);
-    if (baseline == nullptr) log::warn("no mode none was measured: there is nothing to compare with");
-    std::string wrong;
-    for (const BenchResult& r : results.modes) {
-        const std::string other = difference(r, baseline, o.sampling.greedy()).value_or("");
-        if (other.empty()) continue;
-        log::warn("{}: not exact: {}", r.mode, other);
-        wrong += (wrong.empty() ? "" : ", ") + r.mode;
-    }
+    for (const std::string& line : ended.warnings) log::warn("{}", line);
     if (log.on()) {
         RecordedRun run = recorded(start, engine, log, rows);
-        run.status = results.status != 0                 ? results.status
-                     : o.require_exact && !wrong.empty() ? static_cast<int>(Exit::kInternal)
-                     : results.refused                   ? static_cast<int>(results.refused->code())
-                                                         : 0;
+        run.status = ended.status != 0                         ? ended.status
+                     : o.require_exact && !ended.wrong.empty() ? static_cast<int>(Exit::kInternal)
+                     : ended.refused                           ? static_cast<int>(ended.refused->code())
+                                                               : 0;
         write_record(rank_group, run);
     }
-    if (results.status != 0) throw Stopped{results.status};
+    if (ended.status != 0) throw Stopped{ended.status};
     rank_group.phase([&] {
-        require(!o.require_exact || wrong.empty(), Exit::kInternal,
-                "--require-exact: {} did not give the tokens of {}: this is a bug", wrong, baseline->mode);
+        require(!o.require_exact || ended.wrong.empty(), Exit::kInternal,
+                "--require-exact: {} did not give the tokens of {}: this is a bug", ended.wrong, ended.baseline);
     });
-    if (results.refused) throw *results.refused;
+    if (ended.refused) throw *ended.refused;
 }
 
 }  // namespace trireme

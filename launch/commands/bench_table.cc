@@ -108,7 +108,9 @@ struct Column {
     int digits;        // after the decimal point; -1: as it is
     double scale = 1;  // factor of the value
 };
-constexpr Column kModeColumns[] = {{"mode", "mode", -1},
+constexpr Column kModeColumns[] = {{"data", "dataset", -1},
+                                   {"T", "at_temp", -1},
+                                   {"mode", "mode", -1},
                                    {"KV on chip", "kv_on_chip", -1},
                                    {"pp", "n_prompt", -1},
                                    {"tg", "n_gen", -1},
@@ -128,7 +130,9 @@ constexpr Column kModeColumns[] = {{"mode", "mode", -1},
                                    {"link_idle_ms", "link_idle_ms", 3},
                                    {"exact", "exact", -1}};
 
-constexpr Column kSideBySideColumns[] = {{"mode", "mode", -1},
+constexpr Column kSideBySideColumns[] = {{"data", "dataset", -1},
+                                         {"T", "at_temp", -1},
+                                         {"mode", "mode", -1},
                                          {"KV on chip", "kv_on_chip", -1},
                                          {"np", "n_parallel", -1},
                                          {"pp", "n_prompt", -1},

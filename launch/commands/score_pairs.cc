@@ -1,13 +1,12 @@
 #include "launch/commands/score_pairs.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
 
-#include "decode/score.h"
+#include "launch/commands/pair_scorer.h"
 #include "launch/commands/score_output.h"
 #include "launch/flags/text_file.h"
 #include "launch/record/run_record.h"
@@ -30,77 +29,11 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr size_t kMostPairBytes = size_t{1} << 30;  // of all pairs
 
-/// The ids of a context and, from `begin` on, of its continuation.
-struct Pair {
-    std::vector<int32_t> ids;
-    int64_t begin = 0;
-    bool truncated = false;
-    std::string error = {};  // the reason if it cannot be scored
-};
-
 /// The string under `key`.
 std::string text_of(const Json& line, const char* key, const std::string& where) {
     require(line.is_object() && line.contains(key) && line[key].is_string(), Exit::kData,
             "{}: no text '{}'; want an object with context and continuation", where, key);
     return line[key].get<std::string>();
-}
-
-/// The length of the text after Python's str.rstrip().
-size_t without_blanks(std::string_view text) {
-    constexpr std::array<std::string_view, 29> kBlanks = {
-        " ",      "\t",     "\n",     "\v",     "\f",     "\r",     "\x1c",   "\x1d",   "\x1e",   "\x1f",
-        "\u0085", "\u00a0", "\u1680", "\u2000", "\u2001", "\u2002", "\u2003", "\u2004", "\u2005", "\u2006",
-        "\u2007", "\u2008", "\u2009", "\u200a", "\u2028", "\u2029", "\u202f", "\u205f", "\u3000"};
-    for (bool more = true; more;) {
-        more = false;
-        for (const std::string_view blank : kBlanks) {
-            if (!text.ends_with(blank)) continue;
-            text.remove_suffix(blank.size());
-            more = true;
-        }
-    }
-    return text.size();
-}
-
-// As in lm-evaluation-harness (TemplateLM._encode_pair). Blanks at the context's end belong to the continuation. The
-// continuation's tokens are those of the whole text after the number of tokens that the context alone has; they follow
-// the context's own tokens. An empty context becomes the BOS token, else the EOS token.
-Pair encode(const Tokenizer& tokenizer, std::string context, std::string continuation, bool add_special,
-            const std::string& where) {
-    const size_t end = without_blanks(context);
-    continuation = context.substr(end) + continuation;
-    context.resize(end);
-    const std::string bos = tokenizer.bos() >= 0 ? tokenizer.piece(tokenizer.bos()) : "";
-    const bool special = add_special && (bos.empty() || !context.starts_with(bos));
-    Pair pair = {.ids = encode_prompt(tokenizer, context, special && !context.empty())};
-    std::vector<int32_t> whole = pair.ids;
-    if (pair.ids.empty()) {
-        const int32_t prefix = tokenizer.bos() >= 0 ? tokenizer.bos() : tokenizer.eos();
-        require(prefix >= 0, Exit::kData,
-                "{}: the context has no tokens, and the tokenizer has none that begins or ends texts; give a context",
-                where);
-        pair.ids = {prefix};
-        whole = encode_prompt(tokenizer, context + continuation, /*add_special=*/false);
-        whole.insert(whole.begin(), prefix);
-    } else {
-        whole = encode_prompt(tokenizer, context + continuation, special);
-    }
-    pair.begin = static_cast<int64_t>(pair.ids.size());
-    require(whole.size() > pair.ids.size(), Exit::kData, "{}: the continuation has no tokens", where);
-    pair.ids.insert(pair.ids.end(), whole.begin() + pair.begin, whole.end());
-    return pair;
-}
-
-/// Cuts the pair's first tokens. Its last token is not computed, so it may be one token longer than the context.
-void cut(Pair& pair, int64_t context, const std::string& where) {
-    const auto n = static_cast<int64_t>(pair.ids.size());
-    const int64_t drop = n - (context + 1);
-    if (drop <= 0) return;
-    require(drop < pair.begin, Exit::kData, "{}: the continuation has {} tokens and the context {}: raise -c", where,
-            n - pair.begin, context);
-    pair.ids.erase(pair.ids.begin(), pair.ids.begin() + drop);
-    pair.begin -= drop;
-    pair.truncated = true;
 }
 
 /// Calls `make`. Its error becomes the pair's error, unless --strict is given.
@@ -129,11 +62,11 @@ std::vector<Pair> pairs_of_lines(const Options& o, const Engine& engine, const S
         const std::string where = fmt::format("{}:{}", o.data, number);
         pairs.push_back(pair_or_error(o, [&, line = line] {
             const Json json = parse_json(line, where);
-            Pair pair = encode(*tokenizer, text_of(json, "context", where), text_of(json, "continuation", where),
-                               o.add_special.value_or(true), where);
+            Pair pair = encode_pair(*tokenizer, text_of(json, "context", where), text_of(json, "continuation", where),
+                                    o.add_special.value_or(true), where);
             checked_ids({pair.ids.begin(), pair.ids.end()}, engine.checkpoint().config().vocab, INT64_MAX,
                         Command::kScore, where);
-            cut(pair, engine.longest_context(), where);
+            cut_pair(pair, engine.longest_context(), where);
             return pair;
         }));
     }
@@ -197,6 +130,7 @@ void run_score_pairs(const Start& start, const RankGroup& rank_group) {
     engine.load(start, rank_group, longest, loaded_for);
     warn_of_unused_eviction(o, engine.eviction(), longest);
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
+    PairScorer scorer(engine);
     ProgressMeter progress("score", "pairs", stderr_progress(rank_group.first() && !o.no_progress));
     int64_t index = 0, scored = 0, greedy = 0, tokens = 0, truncated = 0;
     double logprob = 0;
@@ -210,11 +144,10 @@ void run_score_pairs(const Start& start, const RankGroup& rank_group) {
         } else {
             if (const int64_t now = prompt_to_load(o, pair.begin, prompt); evicts && now != loaded_for) {
                 engine.load(start, rank_group, longest, now);
+                scorer.forget();
                 loaded_for = now;
             }
-            const std::array<ScoreWindow, 1> whole = {{{.begin = 0, .end = n, .first = pair.begin}}};
-            // With an evicting cache the context is the prompt; the continuation is read as if it had been generated.
-            const Score one = score(engine.model(), pair.ids, whole, evicts ? pair.begin : INT64_MAX);
+            const Score one = scorer.score(pair);
             greedy += one.greedy ? 1 : 0;
             logprob += one.sum;
             tokens += n - pair.begin;

@@ -27,10 +27,11 @@ FlagGroup batch_flags() {
                  "required, or --data"},
                 {"output-path",
                  {"-o", "--output-path"},
-                 kBatch | kConvert | kReport | kScore,
+                 kBatch | kConvert | kReport | kScore | kEvaluate,
                  "FILE",
                  "convert: the new folder or .h5 file. batch: one line per request, in order; an existing file "
-                 "of these requests is continued (--force: start over). score: ids and log probabilities as JSON "
+                 "of these requests is continued (--force: start over). evaluate: the folder of results. score: ids "
+                 "and log probabilities as JSON "
                  "(-: stdout), or one line per pair",
                  [](O& o, const S& s) { o.output_path = s.word(); },
                  [](const O& o) { return o.output_path; },

@@ -12,19 +12,21 @@ namespace {
 using O = Options;
 using S = Setting;
 
-/// Parses "draft" or "none@12": a chain and, after @, the number of layers on chip. "h2o" and its like name a policy;
-/// the chain of that name is "h2o+full" here.
+/// Parses "draft" or "none@12": a chain and, after @, the number of layers on chip. "h2o" and its like name a policy,
+/// and @ its budget; the chain of that name is "h2o+full" here. "full" is none.
 Mode parse_mode(const S& s, const std::string& text) {
     const size_t at = text.find('@');
     Mode mode = {.name = text, .chain = text.substr(0, at)};
-    if (const auto policy = std::ranges::find(kPolicies, mode.name, &PolicyRow::name); policy != kPolicies.end()) {
+    if (mode.chain == "full") mode.chain = "none";
+    const auto policy = std::ranges::find(kPolicies, mode.chain, &PolicyRow::name);
+    if (policy != kPolicies.end()) {
         mode.policy = static_cast<KvPolicy>(policy - kPolicies.begin());
         mode.chain = "none";
+        if (at != std::string::npos) {
+            mode.budget = Setting{s.where, text.substr(at + 1)}.size(2, kMostTokens, "tokens of the policy's budget");
+        }
         return mode;
     }
-    require(std::ranges::find(kPolicies, mode.chain, &PolicyRow::name) == kPolicies.end() || mode.chain == "full",
-            Exit::kConfig, "{} '{}': a policy keeps everything on the device; the chain is {}+full", s.where, text,
-            mode.chain);
     Options scratch;
     set_spec(scratch, {s.where, mode.chain});
     if (at != std::string::npos) mode.kv_on_chip = layers_on_chip({s.where, text.substr(at + 1)});
@@ -60,11 +62,11 @@ FlagGroup bench_flags() {
         {
             {"modes",
              {"--modes"},
-             kBench | kPlan,
+             kBench | kPlan | kEvaluate,
              "LIST",
              "what to measure: chains as --spec takes them, none (plain decoding), or an eviction policy. "
-             "none@12: with 12 layers on chip; none@auto: what memory allows. h2o is the policy, h2o+full the "
-             "chain. plan: baselines of a round",
+             "none@12: with 12 layers on chip; none@auto: what memory allows. h2o is the policy, h2o@512 with a "
+             "budget of 512 tokens, h2o+full the chain. plan: baselines of a round",
              set_modes,
              show_modes},
             {"repetitions",

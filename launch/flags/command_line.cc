@@ -22,9 +22,15 @@ void require_inputs(Command command, const Options& o) {
         require(!o.output_path.empty(), Exit::kUsage, "trireme report: no output; give -o FOLDER (--output-path)");
         return;
     }
+    if (command == Command::kEvaluate) {
+        require(!o.evaluation.suites.empty(), Exit::kUsage, "trireme evaluate: no suite; give --suite LIST");
+        require(!o.output_path.empty(), Exit::kUsage, "trireme evaluate: no output; give -o FOLDER (--output-path)");
+    }
     require(!o.model.empty(), Exit::kUsage, "trireme {}: no model; give -m PATH", name_of(command));
     require(o.n_predict != 0 || (command == Command::kGenerate && o.print == Print::kPrompt), Exit::kConfig,
             "-n 0: generates nothing; want 1 or more, or generate --print prompt");
+    require(o.temperatures.size() < 2 || command == Command::kBench, Exit::kConfig,
+            "--temp {}: a list of temperatures is for bench; want one", find_key("temp")->show(o));
     if (command == Command::kPlan) return;
     if (command == Command::kConvert) {
         require(!o.output_path.empty(), Exit::kUsage, "trireme convert: no output; give -o {} (--output-path)",
@@ -37,7 +43,7 @@ void require_inputs(Command command, const Options& o) {
         require(!o.output_path.empty(), Exit::kUsage, "trireme batch: no output; give -o FILE (--output-path)");
         return;
     }
-    if (command == Command::kChat) return;
+    if (command == Command::kChat || command == Command::kPipe || command == Command::kEvaluate) return;
     require(o.prompt_from != PromptFrom::kNowhere || !o.load_kv.empty(), Exit::kUsage,
             "trireme {}: no text; give -p TEXT or -f FILE{}", name_of(command),
             command == Command::kTokenize ? ""
@@ -62,7 +68,8 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
     Invocation call;
     if (words.empty())
         fail(Exit::kUsage,
-             "no command; want generate, chat, batch, tokenize, score, bench, plan, convert, report or doctor, see "
+             "no command; want generate, chat, batch, pipe, tokenize, score, bench, plan, convert, report, evaluate or "
+             "doctor, see "
              "trireme "
              "--help");
     const std::string& first = words.front();
@@ -92,7 +99,8 @@ Invocation parse_command_line(std::span<const std::string> words, std::span<cons
     if (!call.command) {
         const std::string best = nearest(first, names);
         fail(Exit::kUsage, "'{}': no such command; {}", first,
-             best.empty() ? "want generate, chat, batch, tokenize, score, bench, plan, convert, report or doctor, see "
+             best.empty() ? "want generate, chat, batch, pipe, tokenize, score, bench, plan, convert, report, evaluate "
+                            "or doctor, see "
                             "trireme --help"
                           : fmt::format("the nearest is {}", best));
     }

@@ -9,6 +9,7 @@ using O = Options;
 using S = Setting;
 
 constexpr unsigned kChoosing = kBench | kScore | kBatch;
+constexpr unsigned kReading = kChoosing | kEvaluate;
 constexpr int64_t kMostTexts = int64_t{1} << 40;
 
 }  // namespace
@@ -18,11 +19,12 @@ FlagGroup data_flags() {
             {
                 {"data",
                  {"--data"},
-                 kChoosing,
+                 kReading,
                  "PATH",
                  "a file of token ids (convert --tokens), in every command. bench, batch: documents: a file, a "
                  ".jsonl file (prompt, text or input_ids), or a folder. score: a .jsonl file of pairs with "
-                 "context and continuation (-: stdin). With --dataset: the folder of data sets",
+                 "context and continuation (-: stdin). With --dataset: the folder of data sets. evaluate: what the "
+                 "suite reads",
                  [](O& o, const S& s) {
                      o.data = s.word();
                      o.prompt_from = PromptFrom::kData;
@@ -34,21 +36,26 @@ FlagGroup data_flags() {
                 {"dataset",
                  {"--dataset"},
                  kBench,
-                 "gs|128k|lwm|demo",
-                 "one of TriForce's data sets: pg19 (gs: the first 20 documents, 128k: all), lwm, demo",
+                 "LIST",
+                 "TriForce's data sets: gs (the first 20 documents of pg19), 128k (all of them), lwm, demo. Several, "
+                 "such as gs,lwm: one table",
                  [](O& o, const S& s) {
-                     s.one_of({"gs", "128k", "lwm", "demo"});
-                     o.dataset = s.text;
+                     o.datasets.clear();
+                     for (const S& part : parts_of(s)) {
+                         part.one_of({"gs", "128k", "lwm", "demo"});
+                         o.datasets.push_back(part.text);
+                     }
+                     o.dataset = o.datasets.front();
                      o.prompt_from = PromptFrom::kData;
                  },
-                 [](const O& o) { return o.dataset; },
+                 [](const O& o) { return joined(o.datasets); },
                  "none",
                  {"prompt", "file", "prompt-ids", "session"}},
                 {"limit",
                  {"--limit", "--sample_num"},
-                 kChoosing,
+                 kReading,
                  "COUNT",
-                 "only the first COUNT documents, pairs or requests; 0: all",
+                 "only the first COUNT documents, pairs or requests; 0: all. evaluate: of each task",
                  [](O& o, const S& s) { o.choice.limit = s.integer(0, kMostTexts); },
                  [](const O& o) { return shown(o.choice.limit); }},
                 {"skip",

@@ -11,9 +11,9 @@ namespace trireme {
 
 std::span<const FlagGroup> flag_groups() {
     static const std::vector<FlagGroup> groups = {
-        prompt_flags(),   continuation_flags(), sampling_flags(),    precision_flags(), kv_flags(),
-        eviction_flags(), sharing_flags(),      speculation_flags(), snapshot_flags(),  bench_flags(),
-        data_flags(),     batch_flags(),        score_flags(),       machine_flags(),   output_flags()};
+        prompt_flags(),  continuation_flags(), sampling_flags(), precision_flags(), kv_flags(),   eviction_flags(),
+        sharing_flags(), speculation_flags(),  snapshot_flags(), bench_flags(),     data_flags(), batch_flags(),
+        score_flags(),   evaluate_flags(),     machine_flags(),  output_flags()};
     return groups;
 }
 
@@ -95,10 +95,28 @@ std::string shown(double number) {
     return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
 }
 
+std::vector<Setting> parts_of(const Setting& s) {
+    std::vector<Setting> all;
+    for (size_t from = 0; from <= s.text.size();) {
+        const size_t end = std::min(s.text.find(',', from), s.text.size());
+        all.push_back({s.where, s.text.substr(from, end - from)});
+        require(!all.back().text.empty(), Exit::kConfig, "{} '{}': has an empty part; want a list such as a,b", s.where,
+                s.text);
+        from = end + 1;
+    }
+    return all;
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+    std::string all;
+    for (const std::string& part : parts) all += (all.empty() ? "" : ",") + part;
+    return all;
+}
+
 std::span<const Command> commands() {
     static constexpr std::array kAll = {Command::kGenerate, Command::kTokenize, Command::kScore, Command::kPlan,
                                         Command::kDoctor,   Command::kBench,    Command::kBatch, Command::kConvert,
-                                        Command::kReport,   Command::kChat};
+                                        Command::kReport,   Command::kChat,     Command::kPipe,  Command::kEvaluate};
     return kAll;
 }
 
@@ -124,6 +142,10 @@ std::string_view name_of(Command command) {
             return "report";
         case Command::kChat:
             return "chat";
+        case Command::kPipe:
+            return "pipe";
+        case Command::kEvaluate:
+            return "evaluate";
     }
     return "";
 }

@@ -16,7 +16,9 @@ constexpr std::string_view kOverview =
   trireme generate -m MODEL -p TEXT    continue a prompt
   trireme chat -m MODEL [-f DOCUMENT]  a conversation in the terminal
   trireme batch -m MODEL --input FILE -o FILE    continue many prompts (JSONL)
+  trireme pipe -m MODEL                answer requests on stdin, with one loaded model
   trireme score -m MODEL -f FILE       perplexity, or log probabilities of pairs
+  trireme evaluate -m MODEL --suite LIST -o DIR    long-context suites: RULER, LongBench, needle
   trireme bench -m MODEL -f FILE       compare decoding modes, as a table
   trireme plan -m MODEL                memory and time, before a run starts
   trireme doctor                       measure this machine; flags for plan
@@ -140,6 +142,12 @@ std::string_view about(Command command) {
         case Command::kChat:
             return "trireme chat: a conversation in the terminal, on one KV cache. A document (-f) is read once. "
                    "Requires a model with a chat template, and Python 3 with jinja2.\n";
+        case Command::kPipe:
+            return "trireme pipe: answer requests on stdin, a JSON object a line, until it ends: continuations, log "
+                   "probabilities, token ids. Answers are lines on stdout, in order.\n";
+        case Command::kEvaluate:
+            return "trireme evaluate: long-context suites for several modes and lengths, as a table with pictures. "
+                   "A stopped evaluation continues. Requires Python 3; pictures require matplotlib.\n";
         case Command::kTokenize:
             return "trireme tokenize: print token ids as one JSON array. Reads no weights.\n";
         case Command::kScore:
@@ -181,6 +189,10 @@ std::string_view examples(Command command) {
         case Command::kChat:
             return "  trireme chat -m MODEL\n"
                    "  trireme chat -m MODEL -f book.txt -c 32768 --spec suffix\n";
+        case Command::kPipe:
+            return "  echo '{\"prompt\": \"Once upon a time\", \"max_tokens\": 20}' | trireme pipe -m MODEL\n";
+        case Command::kEvaluate:
+            return "  trireme evaluate -m MODEL --suite ruler --lengths 2K,8K --modes full,h2o@512 -o results\n";
         case Command::kTokenize:
             return "  trireme tokenize -m MODEL -p 'Once upon a time'\n";
         case Command::kScore:

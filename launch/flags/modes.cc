@@ -9,6 +9,10 @@ Options options_of(const Options& o, const Mode& mode) {
     set_spec(of, {"--modes", mode.chain});
     of.kv_on_chip = mode.kv_on_chip.value_or(o.kv_on_chip);
     of.eviction.policy = mode.policy;
+    if (mode.budget > 0) {
+        of.eviction.budget = mode.budget;
+        of.eviction.budget_share = 0;
+    }
     // A mode whose heads cannot retain one set ignores the flag; others of the same bench use it.
     if (mode.policy != KvPolicy::kFull && !EvictionShape{.policy = mode.policy}.may_keep_one_set())
         of.eviction.one_set = {};
@@ -17,7 +21,7 @@ Options options_of(const Options& o, const Mode& mode) {
 
 std::vector<Options> chains_of(Command command, const Options& o) {
     if (command == Command::kGenerate || command == Command::kChat) return {o};
-    if (command == Command::kBatch) {
+    if (command == Command::kBatch || command == Command::kPipe) {
         Options any = o;
         any.n_predict = -1;  // each request has its own
         return {any};

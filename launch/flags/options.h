@@ -31,7 +31,9 @@ enum class Command : unsigned {
     kBatch = 64,
     kConvert = 128,
     kReport = 256,
-    kChat = 512
+    kChat = 512,
+    kPipe = 1024,
+    kEvaluate = 2048
 };
 
 /// The flag that names the prompt: none, --prompt, --file, --prompt-ids, --data or --dataset, --session.
@@ -48,6 +50,7 @@ struct Mode {
     std::string chain;                       // as --spec takes it; "none" with a policy
     KvPolicy policy = KvPolicy::kFull;       // kFull: a chain
     std::optional<int64_t> kv_on_chip = {};  // as Options::kv_on_chip; not set: --kv-on-chip applies
+    int64_t budget = 0;                      // tokens of the policy; 0: --kv-window applies
 };
 
 /// Options of KV cache eviction: which tokens a KV head retains.
@@ -108,6 +111,7 @@ struct Options {
 
     std::optional<uint64_t> seed = 0;  // not set: a seed is drawn
     SamplingParams sampling;
+    std::vector<double> temperatures;  // of bench, one table for all; empty: sampling.temperature
 
     int64_t ctx_size = 0;                       // tokens; 0: the model's
     std::optional<DType> dtype;                 // not set: the checkpoint's
@@ -155,6 +159,7 @@ struct Options {
     int64_t prefill = 0;                                            // tokens read of each text; 0: all
     std::string data;                                               // a file or folder of texts, or a store of ids
     std::string dataset;                                            // TriForce's name of a data set; empty: none
+    std::vector<std::string> datasets;  // of bench, one table for all: `dataset` is the first
     Table table = Table::kMd;
     bool require_exact = false;  // bench fails unless every mode has the tokens of mode none
 
@@ -172,6 +177,11 @@ struct Options {
     } score;
     /// Whether score reads pairs of context and continuation instead of whole texts.
     bool scores_pairs() const { return prompt_from == PromptFrom::kData && !score.in_windows(); }
+    struct Evaluation {
+        std::vector<std::string> suites, tasks;  // no tasks: all
+        std::vector<int64_t> lengths;            // tokens
+        int64_t shard = 0, shards = 1;           // the part of the cells to run
+    } evaluation;
     std::string rouge;  // the key of the reference texts; empty: no ROUGE
 
     std::string device = "auto";

@@ -224,9 +224,17 @@ FlagGroup sampling_flags() {
                  {"--temp", "--temperature"},
                  kDecode,
                  "X",
-                 "temperature, 0 to 100; 0: greedy",
-                 [](O& o, const S& s) { o.sampling.temperature = s.real(0, 100); },
-                 [](const O& o) { return shown(o.sampling.temperature); }},
+                 "temperature, 0 to 100; 0: greedy. bench: several, such as 0.2,0.6,1: one table",
+                 [](O& o, const S& s) {
+                     o.temperatures.clear();
+                     for (const S& part : parts_of(s)) o.temperatures.push_back(part.real(0, 100));
+                     o.sampling.temperature = o.temperatures.front();
+                 },
+                 [](const O& o) {
+                     std::vector<std::string> all = {shown(o.sampling.temperature)};
+                     for (size_t i = 1; i < o.temperatures.size(); ++i) all.push_back(shown(o.temperatures[i]));
+                     return joined(all);
+                 }},
                 {"top-k",
                  {"--top-k"},
                  kDecode,

@@ -11,7 +11,7 @@ namespace {
 // Opens the tokenizer that --tokenizer names, else the model's. A run with ids in and ids out works without one. If
 // there is one, its end-of-text ids are still used.
 std::unique_ptr<Tokenizer> open_tokenizer(Command command, const Options& o) {
-    const bool text_out = command == Command::kBatch || command == Command::kChat ||
+    const bool text_out = command == Command::kBatch || command == Command::kChat || command == Command::kPipe ||
                           (command == Command::kGenerate && (o.print != Print::kIds || !o.stop.empty()));
     // Data sets hold ids or texts. The reader of a text fails if there is no tokenizer for it.
     const bool ids_in = o.prompt_from == PromptFrom::kIds || o.prompt_from == PromptFrom::kData;

@@ -1,0 +1,36 @@
+"""Items of evaluation suites: a prompt, the expected answers, and the metric that compares a model's answer with them."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Callable, Mapping
+
+
+@dataclass(frozen=True)
+class Item:
+    """One question of a task."""
+    task: str  # "niah_single_1"
+    name: str  # unique within the task: "17"
+    prompt: str  # the whole prompt, including the beginning of the answer if the task gives one
+    references: tuple[str, ...]  # expected answers; the metric says how several are used
+    max_tokens: int
+    metric: str  # a name in metrics.METRICS
+    stop: tuple[str, ...] = ()
+    temperature: float = 0.0
+    top_p: float = 1.0
+    bos: bool = True  # whether the prompt begins with the tokenizer's special tokens
+    extra: Mapping[str, object] = field(default_factory=dict)  # what the metric needs besides: classes, language
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a suite is asked for."""
+    length: int  # most tokens of prompt and answer together; 0: as the data are
+    count: Callable[[str], int]  # tokens of a text, special tokens included
+    data: Path | None = None  # the file or folder of --data; None: not given
+    tasks: tuple[str, ...] = ()  # empty: all
+    limit: int = 0  # items of each task; 0: the suite's default
+    seed: int = 42
+
+
+class MissingData(Exception):
+    """A task lacks its data. The message says which file is expected, and where."""

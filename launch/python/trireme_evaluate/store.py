@@ -1,0 +1,54 @@
+"""Answers of one cell (suite, length, mode) in a file: a line with the cell's settings, then a line for each item.
+
+A line is complete when the next item begins. A run that was stopped may leave a part of a line, which is dropped."""
+
+import json
+import os
+
+# They change the speed of a run, not its answers.
+SPEED = {"TRIREME_" + name for name in (
+    "THREADS", "BIND", "PARALLEL", "KV_ON_CHIP", "KV_RING", "KV_WIRE", "KV_VERIFY", "DEVICE_MEMORY", "HOST_MEMORY", "LINK_GBPS", "LINK_US",
+    "GRAPHS", "GRACE", "TRACE", "NO_PROGRESS", "LOG_LEVEL", "REPORT_JSON", "RECORD", "SPEC_COSTS", "FORCE", "MODEL", "LIMIT")}  # fmt: skip
+
+
+class OtherSettings(Exception):
+    """The file has answers that were made with other settings."""
+
+
+def deciding(cell):
+    """The settings of a cell that its answers depend on."""
+    variables = {name: value for name, value in cell["variables"].items() if value is not None and name not in SPEED}
+    return {**cell, "variables": variables}
+
+
+class Store:
+    def __init__(self, path, cell):
+        """Reads the answers of earlier runs. `cell`: its settings, a dictionary."""
+        self.path, self.answers = path, {}
+        cell = json.loads(json.dumps(deciding(cell)))
+        content = path.read_bytes() if path.exists() else b""
+        kept = content[: content.rfind(b"\n") + 1]
+        lines = [json.loads(line) for line in kept.splitlines()]
+        if lines and lines[0] != cell:
+            keys = [key for key in cell if lines[0].get(key) != cell[key]] or ["its form"]
+            raise OtherSettings(f"{path}: its answers were made with other settings ({', '.join(keys)}); name another folder (-o)")
+        for line in lines[1:]:
+            self.answers[line["task"], line["name"]] = line
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = open(path, "r+b" if content else "wb")
+        self._file.truncate(len(kept))
+        self._file.seek(len(kept))
+        if not lines:
+            self._write(cell)
+
+    def add(self, answer):
+        self.answers[answer["task"], answer["name"]] = answer
+        self._write(answer)
+
+    def close(self):
+        self._file.close()
+
+    def _write(self, line):
+        self._file.write(json.dumps(line, ensure_ascii=False).encode(errors="replace") + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())

@@ -1,0 +1,42 @@
+"""Perplexity of books, such as PG-19's, in Hugging Face's sliding windows.
+
+The data are a folder of text files. Windows have the requested length and overlap by half. A book ends after eight
+lengths, so that the time does not depend on the books."""
+
+from itertools import islice
+
+from trireme_evaluate.items import Item, MissingData
+
+TASKS = ("pg19",)
+LENGTHS_READ = 8
+BYTES_A_TOKEN = 8  # at most as many as English texts have
+
+
+def books(request):
+    if request.data is None or not request.data.is_dir():
+        where = "--data is not given" if request.data is None else f"{request.data} is not a folder"
+        raise MissingData(f"pg19: {where}; expected a folder of books as .txt files")
+    found = sorted(path for path in request.data.iterdir() if path.suffix == ".txt")
+    if not found:
+        raise MissingData(f"pg19: {request.data} has no .txt file; expected a book in each")
+    return list(islice(found, request.limit or None))
+
+
+def items(request):
+    if request.length < 2:
+        raise ValueError("pg19: found no length, expected the tokens of a window (--lengths)")
+    return map(lambda path: item(path, request.length), books(request))
+
+
+def item(path, length):
+    """A book's first tokens: the text is cut where so many characters begin a line."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    most = LENGTHS_READ * length * BYTES_A_TOKEN // 2
+    if len(text) > most:
+        text = text[: text.rfind("\n", 0, most) + 1 or most]
+    return Item(task="pg19", name=path.name, prompt=text, references=(), max_tokens=0, metric="perplexity",
+                extra={"window": length, "stride": max(1, length // 2)})  # fmt: skip
+
+
+def describe(request):
+    return f"perplexity of {len(books(request))} texts; windows overlap by half; the first {LENGTHS_READ * BYTES_A_TOKEN // 2} characters for each token of the length"

@@ -1,0 +1,49 @@
+"""XSUM as the H2O cookbook evaluates it: summaries of one sentence, scored by ROUGE-2 of the package `rouge`.
+
+A line of the data has `article` (the whole prompt, with examples), `summary_gt`, `max_tokens`, and the settings of the
+sampler. The prompt has no BOS, and is never cut: the request's length has no effect. The cookbook's script drops the last
+character of an answer without a stop string; here it stays."""
+
+from itertools import islice
+
+from trireme_evaluate.items import Item, MissingData
+from trireme_evaluate.jsonl import COUNT, STRING, STRINGS, TEMPERATURE, TOP_P, records
+
+TASKS = ("xsum",)
+REQUIRED = {"article": STRING, "summary_gt": STRING, "max_tokens": COUNT}
+OPTIONAL = {"temperature": TEMPERATURE, "top_p": TOP_P, "stop": STRINGS}
+
+
+def data_of(request):
+    """The data file, after a check of the request."""
+    for task in request.tasks:
+        if task not in TASKS:
+            raise ValueError(f"xsum: found the task '{task}', expected xsum")
+    if request.data is None or not request.data.is_file():
+        where = "--data is not given" if request.data is None else f"{request.data} is not a file"
+        raise MissingData(f"xsum: {where}; expected the JSONL file of the H2O cookbook: data/summarization/xsum.jsonl")
+    return request.data
+
+
+def item(number, record):
+    return Item(
+        task="xsum",
+        name=str(number),
+        prompt=record["article"],
+        references=(record["summary_gt"],),
+        max_tokens=record["max_tokens"],
+        metric="rouge-2",
+        stop=tuple(record.get("stop", ())),
+        temperature=float(record.get("temperature", 0.0)),
+        top_p=float(record.get("top_p", 1.0)),
+        bos=False,
+    )
+
+
+def items(request):
+    lines = records(data_of(request), REQUIRED, OPTIONAL)
+    return (item(*line) for line in islice(lines, request.limit or None))
+
+
+def describe(request):
+    return f"XSUM of the H2O cookbook; data: {data_of(request).name}"
