@@ -87,8 +87,8 @@ Score score_rest(Level& model, std::span<const int32_t> ids, int64_t kept, int64
           "score: {} ids kept and {} before the scored ones, of {}", kept, first, n);
     Score out;
     model.truncate(0, kept);
-    // Layers that read later ones take other passes if a prompt is read in two parts.
-    if (first - 1 > kept && !model.config().layer_map.upward()) {
+    // A long context is read without its logits.
+    if (first - 1 - kept > kMaxRows) {
         model.prefill(0, ids.subspan(index(kept), index(first - 1 - kept)));
         kept = first - 1;
     }
@@ -102,6 +102,38 @@ Score score_rest(Level& model, std::span<const int32_t> ids, int64_t kept, int64
     model.prefill(0, ids.subspan(index(kept), index(n - 1 - kept)), {}, keep);
     require_finite(out);
     return out;
+}
+
+std::vector<Score> score_branches(Level& model, std::span<const int32_t> context, int64_t kept,
+                                  std::span<const std::span<const int32_t>> continuations) {
+    const auto n = static_cast<int64_t>(context.size());
+    check_ids(context, model.config().vocab);
+    model.truncate(0, kept);
+    if (n - 1 > kept) model.prefill(0, context.subspan(index(kept), index(n - 1 - kept)));
+    std::vector<Row> rows = {{.token = context.back(), .position = static_cast<int32_t>(n - 1)}};
+    for (const std::span<const int32_t> ids : continuations) {
+        check_ids(ids, model.config().vocab);
+        for (size_t i = 0; i + 1 < ids.size(); ++i) {
+            rows.push_back({.token = ids[i],
+                            .position = static_cast<int32_t>(n + static_cast<int64_t>(i)),
+                            .parent = i == 0 ? 0 : static_cast<int32_t>(rows.size()) - 1});
+        }
+    }
+    model.forward(rows);
+    const HostTensor logits = model.logits().host();
+    const Matrix<float> m = logits.as<float>();
+    std::vector<Score> scores;
+    int64_t row = 1;
+    for (const std::span<const int32_t> ids : continuations) {
+        Score& score = scores.emplace_back();
+        for (size_t i = 0; i < ids.size(); ++i) {
+            take({m.row(i == 0 ? 0 : row++), static_cast<size_t>(m.cols)}, ids[i], score);
+        }
+        require_finite(score);
+    }
+    const std::array<int32_t, 1> last_of_context = {0};
+    model.keep(0, last_of_context);
+    return scores;
 }
 
 Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWindow> windows, int64_t prompt,

@@ -27,7 +27,7 @@ std::vector<ScoreWindow> llama_chunks(int64_t tokens, int64_t window, int32_t bo
 
 /// lm-evaluation-harness's windows over a text of `tokens` ids, of which the first is the prefix token and is not
 /// scored. Each of the others is scored once; a window has at most `context` ids before its last one. The last window
-/// reads as many ids before those that it scores as fit; the others read one. Source: neighbours.md, section 3.
+/// reads all ids before those that it scores that fit; the others read one. Source: neighbours.md, section 3.
 std::vector<ScoreWindow> rolling_windows(int64_t tokens, int64_t context);
 
 /// Natural-log probabilities of the scored ids, in order, given the ids before them in their window.
@@ -47,8 +47,15 @@ Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWin
             int64_t prompt = INT64_MAX, const EachLogits& each = {}, const Progress& progress = {});
 
 /// Scores ids [first, end) of a text whose first `kept` ids sequence 0 holds already; 1 <= first, kept < first. Reads
-/// the others as a prompt, without logits of ids that are not scored. Errors: as score().
+/// the others as a prompt, in parts. Errors: as score().
 Score score_rest(Level& model, std::span<const int32_t> ids, int64_t kept, int64_t first);
+
+/// Scores several continuations of one context, whose first `kept` ids sequence 0 holds already; kept < context.size().
+/// The context is read as a prompt, but for its last id. That one and the continuations are rows of one forward, in
+/// which each continuation, without its last id, is a branch: at most kMaxRows rows. The context is then committed.
+/// Errors: as score().
+std::vector<Score> score_branches(Level& model, std::span<const int32_t> context, int64_t kept,
+                                  std::span<const std::span<const int32_t>> continuations);
 
 /// Scores the text in one window: all ids but the first. Errors: also Exit::kConfig for fewer than 2 ids.
 Score score(Level& model, std::span<const int32_t> ids, int64_t prompt = INT64_MAX, const EachLogits& each = {},

@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TAG = "py3-none-manylinux_2_36_x86_64"
-EXTRAS = {"report": ("h5py", "matplotlib"), "chat": ("jinja2",), "lm-eval": ("lm-eval",)}
+EXTRAS = {"report": ("h5py", "matplotlib"), "chat": ("jinja2",), "lm-eval": ("lm-eval>=0.4.10",)}
 WHEN = (2020, 1, 1, 0, 0, 0)  # of every file: the same tree gives the same wheel
 
 

@@ -260,7 +260,20 @@ item_17() {
     if [[ ! -x $venv/bin/python ]]; then
         (/usr/bin/python3 -m venv "$venv" && "$venv/bin/pip" install openai==3.57.0 jinja2==3.1.6) >"$logs/venv-openai.log" 2>&1 || return
     fi
-    "$venv/bin/python" tests/openai_types.py build/release/launch/trireme
+    "$venv/bin/python" tests/openai_types.py build/release/launch/trireme || return
+    suite release '^evaluate' || return
+    # The harness with its own model and with ours, on the small model and on the demo model.
+    venv=$(dirname "$TRIREME_DEMO_MODEL")/venv-lm-eval
+    if [[ ! -x $venv/bin/python ]]; then
+        (/usr/bin/python3 -m venv "$venv" && "$venv/bin/pip" install torch transformers==5.23.0 lm-eval==0.4.13 sentencepiece protobuf accelerate) \
+            >"$logs/venv-lm-eval.log" 2>&1 || return
+    fi
+    local folder
+    folder=$(mktemp -d)
+    build/release/launch/trireme convert -m "$TRIREME_DEMO_MODEL" -o "$folder/demo" --dtype f32 -q || return
+    "$venv/bin/python" tests/lm_eval/compare.py build/release/launch/trireme 2>/dev/null || return
+    "$venv/bin/python" tests/lm_eval/compare.py build/release/launch/trireme "$folder/demo" --items 24 2>/dev/null || return
+    rm -rf "$folder"
 }
 
 # Sets demo: a folder with the demo model, in the format that the reference reads.

@@ -26,7 +26,12 @@ def mentioned(script, by, text):
         return True
     if script.suffix != ".py":
         return False
-    # Modules of the same folder, and names that a CMakeLists.txt turns into paths.
+    # Packages as a whole; modules of the same folder, and names that a CMakeLists.txt turns into paths.
+    if "python" in script.parts:
+        package = script.parts[script.parts.index("python") + 1].removesuffix(".py")
+        return bool(re.search(rf"\b{package}\b", text))
+    if by.name == "CMakeLists.txt" and f"/{script.parent.name}/${{name}}" in text:
+        return bool(re.search(rf"\b{script.stem}\b", text))
     imports = rf"^\s*(import|from) {script.stem}\b"
     return script.parent == by.parent and bool(
         re.search(imports, text, re.M) or (by.name == "CMakeLists.txt" and re.search(rf"\b{script.stem}\b", text)))

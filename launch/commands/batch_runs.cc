@@ -27,6 +27,18 @@ void BatchRuns::make_room(const Room& room) {
     room_for(room, start_.call.options, std::max(room.prompt, longest_prompt_));
 }
 
+void BatchRuns::ready_for(int64_t prompt) {
+    const Options& o = start_.call.options;
+    if (fits_loaded(o, prompt)) return;
+    load(o, prompt);
+}
+
+void BatchRuns::forget_room() {
+    loop_.reset();
+    context_ = longest_prompt_ = asked_ = 0;
+    parallel_ = 1;
+}
+
 /// Loads with these options, for a prompt of `first` tokens, unless there is room already.
 void BatchRuns::room_for(const Room& room, const Options& o, int64_t first) {
     const int64_t wanted = o.parallel.front();
@@ -55,9 +67,8 @@ void BatchRuns::check_budgets() const {
 }
 
 // An evicting cache may depend on the prompt's length and on the seed. Its memory is allocated for one of each.
-bool BatchRuns::fits_loaded(size_t request) const {
-    const Options& o = options_[request];
-    return prompt_to_load(o, requests_[request].tokens(), longest_prompt_) == loaded_for_ &&
+bool BatchRuns::fits_loaded(const Options& o, int64_t prompt) const {
+    return prompt_to_load(o, prompt, longest_prompt_) == loaded_for_ &&
            (!row_of(o.eviction.policy).drawn || o.seed == loaded_seed_);
 }
 
@@ -67,6 +78,7 @@ void BatchRuns::load(const Options& o, int64_t prompt_tokens) {
     loaded_for_ = prompt_to_load(o, prompt_tokens, longest_prompt_);
     loop_.reset();
     chains_.clear();
+    ++loads_;
     engine_.load(own, rank_group_, context_, loaded_for_, {.texts = parallel_});
     loaded_seed_ = o.seed;
     chains_.resize(static_cast<size_t>(parallel_));
@@ -116,7 +128,7 @@ int BatchRuns::run(const OnBatchDone& done, const OnBatchText& text) {
         for (size_t next = 0; next < requests_.size() || !loop_->empty();) {
             round.clear();
             for (auto slot = loop_->vacant(); slot && next < requests_.size(); slot = loop_->vacant()) {
-                if (!fits_loaded(next)) {
+                if (!fits_loaded(options_[next], requests_[next].tokens())) {
                     if (!loop_->empty()) break;  // first those that are being decoded
                     load(options_[next], requests_[next].tokens());
                 }

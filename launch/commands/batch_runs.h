@@ -51,12 +51,19 @@ class BatchRuns {
     };
     /// Loads the engine for requests to come, unless it has so much room already. Errors: as Engine::load.
     void make_room(const Room& room);
+    /// Loads again what the cache of a prompt of `prompt` tokens depends on: a policy's budget and its seed. Call it
+    /// after make_room(), before a use of the model that is no request.
+    void ready_for(int64_t prompt);
+    /// Forgets the room, after a load that failed: the next one makes as much as it requires.
+    void forget_room();
     /// Takes requests, of which there is at least one, and loads the engine, unless it has room for them. Errors: as
     /// Engine::load; Exit::kConfig for a budget that is too small for some prompt.
     void prepare(std::vector<BatchRequest> requests);
     /// Runs the requests of prepare(). Returns 0, or the status of agreed_status() that stopped the run before the last
     /// request was done.
     int run(const OnBatchDone& done, const OnBatchText& text = {});
+    /// The number of times that the engine was loaded.
+    int64_t loads() const { return loads_; }
     /// The rounds of all requests.
     DecodeRun& rounds() { return decode_run_; }
 
@@ -65,7 +72,7 @@ class BatchRuns {
         uint64_t begin_ns = 0, first_ns = 0;
         double prefill_ms = 0;
     };
-    bool fits_loaded(size_t request) const;
+    bool fits_loaded(const Options& options, int64_t prompt) const;
     void room_for(const Room& room, const Options& options, int64_t first);
     void load(const Options& options, int64_t prompt_tokens);
     void check_budgets() const;
@@ -87,9 +94,10 @@ class BatchRuns {
     SpecCosts costs_;                                          // given, or measured in the first request; used by all
     int64_t context_ = 0, longest_prompt_ = 0, parallel_ = 1;  // what the engine is loaded for
     int64_t asked_ = 0;                                        // the most requests of a prepare()
-    bool began_ = false;                                       // a prompt has been read
-    int64_t loaded_for_ = 0;                                   // the prompt length of the last load()
-    std::optional<uint64_t> loaded_seed_;                      // of the last load()
+    int64_t loads_ = 0;
+    bool began_ = false;                   // a prompt has been read
+    int64_t loaded_for_ = 0;               // the prompt length of the last load()
+    std::optional<uint64_t> loaded_seed_;  // of the last load()
     std::optional<Loop> loop_;
     std::vector<std::unique_ptr<Chain>> chains_;  // [slots]
     std::vector<int64_t> texts_;                  // [slots] index of the last request

@@ -164,12 +164,10 @@ void run_bench(const Start& given, const RankGroup& rank_group) {
                 log::info("{}{}temperature {}", dataset, dataset.empty() ? "" : ", ", temperatures[t]);
             }
             const BenchResults results = run_modes(start, rank_group, engine, texts, n, log);
-            for (nlohmann::ordered_json& row :
-                 bench_rows(facts_of(start, rank_group, engine, texts, n), results.modes)) {
-                row["dataset"] = dataset.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(dataset);
-                row["at_temp"] = temperatures.size() > 1 ? row["temp"] : nlohmann::ordered_json();
-                rows.push_back(std::move(row));
-            }
+            BenchFacts facts = facts_of(start, rank_group, engine, texts, n);
+            facts.dataset = dataset;
+            if (temperatures.size() > 1) facts.at_temp = temperatures[t];
+            for (nlohmann::ordered_json& row : bench_rows(facts, results.modes)) rows.push_back(std::move(row));
             ended.take(results, o.sampling.greedy());
         }
     }

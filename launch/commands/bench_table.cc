@@ -253,6 +253,8 @@ std::vector<OrderedJson> bench_rows(const BenchFacts& facts, const std::vector<B
         add_link(row, r);
         const std::optional<std::string> other = difference(r, baseline, facts.greedy);
         row["exact"] = other ? OrderedJson(other->empty()) : OrderedJson();
+        row["dataset"] = facts.dataset.empty() ? OrderedJson() : OrderedJson(facts.dataset);
+        row["at_temp"] = facts.at_temp ? OrderedJson(*facts.at_temp) : OrderedJson();
         rows.push_back(std::move(row));
     }
     return rows;

@@ -1,6 +1,7 @@
 #pragma once
 /// Table of bench's results. Columns that llama-bench also has use its names, the others those of --report-json.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ struct BenchFacts {
     int64_t n_prompt = 0, n_gen = 0;                         // tokens of each text, and tokens generated after it
     int64_t texts = 0, texts_left_out = 0, repetitions = 0;  // texts_left_out: shorter than --prefill
     bool greedy = false;                                     // temperature 0: tokens are compared
+    std::string dataset = {};                                // if the table has several
+    std::optional<double> at_temp = {};                      // if the table has several temperatures
     nlohmann::ordered_json run;                              // model, machine, settings
 };
 

@@ -9,6 +9,7 @@
 #include "launch/run/data_set.h"
 #include "launch/run/prompt.h"
 #include "model/tokenizer/utf8.h"
+#include "runtime/index.h"
 #include "runtime/log.h"
 
 namespace trireme {
@@ -19,27 +20,6 @@ size_t bytes_of(std::string_view text, size_t characters) {
     size_t at = 0;
     for (; characters > 0 && at < text.size(); --characters) at += std::max<size_t>(utf8_length(text.substr(at)), 1);
     return at;
-}
-
-/// TriForce's prompt of a book (its build_chat_input_lwm): the first `prefill` - 84 tokens, as text, in the chat form
-/// of LWM. No ids if they are not `prefill` in number: TriForce leaves such a book out.
-std::vector<int64_t> book_prompt(const Tokenizer& tokenizer, std::string_view book, int64_t prefill) {
-    constexpr size_t kFirst = 3, kEnd = size_t{1024} * 500;  // characters of the file
-    constexpr int64_t kAround = 84;                          // tokens
-    const size_t first = bytes_of(book, kFirst);
-    std::vector<int32_t> ids =
-        encode_prompt(tokenizer, book.substr(first, bytes_of(book, kEnd) - first), /*add_special=*/true);
-    ids.resize(std::min(ids.size(), static_cast<size_t>(std::max<int64_t>(prefill - kAround, 0))));
-    std::erase_if(ids, [&](int32_t id) { return tokenizer.is_special(id); });
-    const std::string prompt =
-        "You are a helpful assistant. USER: Please read a part of the book below, and then give me the summary.\n"
-        "[start of the book]\n" +
-        tokenizer.decode(ids) +
-        "\n[end of the book]\n\nNow you have read it. Please summarize it for me. First, tell me the title and the "
-        "author, and then tell the story in 500 words.\n\nASSISTANT: ";
-    const std::vector<int32_t> all = encode_prompt(tokenizer, prompt, /*add_special=*/true);
-    if (std::ssize(all) != prefill) return {};
-    return {all.begin(), all.end()};
 }
 
 /// Reads all texts as ids, before they are cut.
@@ -111,6 +91,27 @@ BenchTexts shared(const RankGroup& rank_group, const BenchTexts& mine) {
 }
 
 }  // namespace
+
+std::vector<int64_t> book_prompt(const Tokenizer& tokenizer, std::string_view book, int64_t prefill) {
+    constexpr size_t kFirst = 3, kEnd = size_t{1024} * 500;  // characters of the file: the first three are its mark
+    const std::string before =
+        "You are a helpful assistant. USER: Please read a part of the book below, and then give me the summary.\n"
+        "[start of the book]\n";
+    const std::string after =
+        "\n[end of the book]\n\nNow you have read it. Please summarize it for me. First, tell me the title and the "
+        "author, and then tell the story in 500 words.\n\nASSISTANT: ";
+    const size_t first = bytes_of(book, kFirst);
+    const std::vector<int32_t> ids =
+        encode_prompt(tokenizer, book.substr(first, bytes_of(book, kEnd) - first), /*add_special=*/false);
+    int64_t taken = prefill - std::ssize(encode_prompt(tokenizer, before + after, /*add_special=*/true));
+    for (int tries = 0; tries < 4 && taken > 0 && taken <= std::ssize(ids); ++tries) {
+        const std::string text = before + tokenizer.decode(std::span(ids).first(index(taken))) + after;
+        const std::vector<int32_t> all = encode_prompt(tokenizer, text, /*add_special=*/true);
+        if (std::ssize(all) == prefill) return {all.begin(), all.end()};
+        taken -= std::ssize(all) - prefill;  // tokens at the ends of the book join with those around it
+    }
+    return {};
+}
 
 BenchTexts read_bench_texts(const Start& start, const RankGroup& rank_group, const Engine& engine, int64_t n) {
     BenchTexts mine;

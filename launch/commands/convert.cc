@@ -8,7 +8,11 @@
 #include "model/checkpoint/model_gguf.h"
 #include "model/checkpoint/model_store.h"
 #include "model/files/limits.h"
+#include "model/files/store/stored_files.h"
+#include "model/tokenizer/chat_template.h"
+#include "model/tokenizer/folder_tokenizer.h"
 #include "model/tokenizer/gguf_export.h"
+#include "model/tokenizer/gguf_tokenizer_reader.h"
 #include "runtime/error.h"
 #include "runtime/log.h"
 
@@ -25,6 +29,26 @@ GgufEntries tokenizer_of(const Conversion& model, const std::string& path) {
         return {};
     }
     return tokenizer_entries(export_tokenizer(*load_tokenizer(path), text_of, model.config().vocab, path), text_of);
+}
+
+/// The tokenizer of a GGUF file as files of a folder; none if the model has such files itself, or no tokenizer.
+std::vector<ModelFile> tokenizer_files(const Conversion& model, const std::string& path) {
+    const std::vector<ModelFile> own = model.files();
+    const auto metadata = std::ranges::find(own, kStoredGguf, &ModelFile::name);
+    if (metadata == own.end()) return {};
+    const auto source = memory_source(path, std::as_bytes(std::span(metadata->bytes)));
+    const GgufFile gguf = read_gguf(*source);
+    if (!gguf.metadata.string("tokenizer.ggml.model")) return {};
+    std::vector<ModelFile> files;
+    try {
+        for (auto& [name, bytes] : folder_tokenizer(gguf_tokenizer(gguf.metadata), read_chat_template(path))) {
+            files.push_back({name, std::move(bytes)});
+        }
+    } catch (const Error& e) {
+        if (e.code() != Exit::kData) throw;
+        log::warn("{}", e.what());  // write_model_folder() says that the folder has no tokenizer
+    }
+    return files;
 }
 
 }  // namespace
@@ -64,7 +88,7 @@ void run_convert(const Start& start, const RankGroup& rank_group) {
             write_model_store(model, o.output_path, o.old_outputs(), static_cast<int>(std::max<int64_t>(1, o.ranks)),
                               proceed);
         } else {
-            write_model_folder(model, o.output_path, proceed);
+            write_model_folder(model, o.output_path, tokenizer_files(model, o.model), proceed);
         }
     });
 }

@@ -6,23 +6,69 @@
 #include "runtime/index.h"
 
 namespace trireme {
+namespace {
 
-Score PairScorer::score(const Pair& pair) {
-    const auto n = static_cast<int64_t>(pair.ids.size());
+std::span<const int32_t> context_of(const Pair& pair) {
+    return std::span(pair.ids).first(index(pair.begin));
+}
+
+/// Rows of a forward that scores the pair's continuation after its first token.
+int64_t rows_of(const Pair& pair) {
+    return std::ssize(pair.ids) - pair.begin - 1;
+}
+
+/// Whether the pair may be a branch: it has a context to share, and fits one forward. The other pairs that are there do
+/// not matter, so a pair has one score.
+bool may_branch(const Pair& pair) {
+    return pair.begin > 1 && rows_of(pair) + 1 <= kMaxRows;
+}
+
+}  // namespace
+
+/// Whether a context may be read in parts, and continuations as branches of one forward. An evicting cache evicts after
+/// each token. With layers that read later ones, a prompt's keys depend on where its reading began. The KV sets of a
+/// chain follow the sequence, and do not return to an arbitrary length.
+bool PairScorer::branches() const {
+    if (engine_.eviction().evicts() || engine_.model().config().layer_map.upward()) return false;
+    if (engine_.proposing() == nullptr) return true;
+    return std::ranges::none_of(engine_.proposing()->sets(), [](const auto& set) { return set.second != nullptr; });
+}
+
+size_t PairScorer::together(std::span<const Pair> pairs) const {
+    if (!branches() || !may_branch(pairs.front())) return 1;
+    int64_t rows = 1;
+    size_t n = 0;
+    for (const Pair& pair : pairs) {
+        rows += rows_of(pair);
+        if (rows > kMaxRows || !std::ranges::equal(context_of(pair), context_of(pairs.front()))) break;
+        ++n;
+    }
+    return std::max<size_t>(n, 1);
+}
+
+std::vector<Score> PairScorer::score(std::span<const Pair> pairs) {
+    const Pair& first = pairs.front();
+    const auto n = static_cast<int64_t>(first.ids.size());
     Level& model = engine_.model();
-    if (engine_.eviction().evicts()) {
-        const std::array<ScoreWindow, 1> whole = {{{.begin = 0, .end = n, .first = pair.begin}}};
-        return trireme::score(model, pair.ids, whole, pair.begin);
+    if (!branches()) {
+        const std::array<ScoreWindow, 1> whole = {{{.begin = 0, .end = n, .first = first.begin}}};
+        return {trireme::score(model, first.ids, whole, engine_.eviction().evicts() ? first.begin : INT64_MAX)};
     }
-    int64_t same = 0;
-    // With layers that read later ones, a prompt's keys depend on where its reading began.
-    if (!model.config().layer_map.upward()) {
-        same = std::ranges::mismatch(held_, pair.ids).in1 - held_.begin();
-    }
+    const int64_t same = std::ranges::mismatch(held_, first.ids).in1 - held_.begin();
+    const int64_t kept = std::min(same, first.begin - 1);
     held_.clear();  // if the score fails
-    Score score = score_rest(model, pair.ids, std::min(same, pair.begin - 1), pair.begin);
-    held_.assign(pair.ids.begin(), pair.ids.begin() + n - 1);
-    return score;
+    if (!may_branch(first)) {
+        const Score score = score_rest(model, first.ids, kept, first.begin);
+        held_.assign(first.ids.begin(), first.ids.begin() + n - 1);
+        return {score};
+    }
+    std::vector<std::span<const int32_t>> continuations;
+    for (const Pair& pair : pairs) continuations.push_back(std::span(pair.ids).subspan(index(pair.begin)));
+    std::vector<Score> scores = score_branches(model, context_of(first), kept, continuations);
+    // The context's last id was a row of the forward: its keys may differ from a prompt's in the last bits, so another
+    // pair reads it again.
+    held_.assign(first.ids.begin(), first.ids.begin() + first.begin - 1);
+    return scores;
 }
 
 }  // namespace trireme

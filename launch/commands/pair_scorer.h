@@ -1,8 +1,9 @@
 #pragma once
-/// PairScorer: log probabilities of continuations, one pair after the other. A pair reads only the ids that differ from
-/// those of the pair before it, so several continuations of one context read the context once.
+/// PairScorer: log probabilities of continuations. A pair reads only the ids that differ from those of the pair before
+/// it, and continuations of one context are read in one forward.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "decode/score.h"
@@ -15,13 +16,18 @@ class PairScorer {
   public:
     /// Uses sequence 0 of the engine's model. `engine` must outlive the object.
     explicit PairScorer(const Engine& engine) : engine_(engine) {}
-    /// Scores the pair's continuation. With an evicting cache the whole pair is read: its context as a prompt, its
-    /// continuation token by token, as if it had been generated. Errors: as score().
-    Score score(const Pair& pair);
+    /// The number of pairs at the beginning of `pairs`, at least one, that score() takes together: they have the same
+    /// context, and their continuations fit one forward.
+    size_t together(std::span<const Pair> pairs) const;
+    /// Scores the continuations of these pairs, of which together() gave the number. With an evicting cache the whole
+    /// pair is read: its context as a prompt, its continuation token by token, as if it had been generated. Errors: as
+    /// score().
+    std::vector<Score> score(std::span<const Pair> pairs);
     /// Call it after anything else has used sequence 0, or after Engine::load().
     void forget() { held_.clear(); }
 
   private:
+    bool branches() const;
     const Engine& engine_;
     std::vector<int32_t> held_;  // ids in the KV cache
 };

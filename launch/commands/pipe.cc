@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <exception>
+#include <map>
 #include <optional>
 #include <span>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "launch/report/trace_file.h"
 #include "launch/run/agreed_status.h"
 #include "launch/run/engine.h"
+#include "launch/run/eviction.h"
 #include "launch/run/line_reader.h"
 #include "launch/run/outcome.h"
 #include "launch/run/side_by_side.h"
@@ -44,7 +46,7 @@ class Pipe {
         rank_group.first_only([&] { costs = given_costs(options_); });
         share(costs, rank_group.comm());
         runs_.emplace(start, rank_group, engine_, std::move(costs), log_);
-        make_room(std::min(kRoom, engine_.longest_context()), 1);
+        make_room(kRoom, 1, 1);
         runs_->rounds().add({.status = [&] { return rank_group_.first() && out_.closed() ? kReaderGone : 0; }});
         remember_signals();
     }
@@ -66,6 +68,9 @@ class Pipe {
             if (const int status = serve(group); status != 0) return status;
         }
     }
+
+    /// The last agreed status.
+    int status() { return runs_->rounds().status(); }
 
   private:
     /// The requests that are there; none at the end. Rank 0 alone.
@@ -97,40 +102,72 @@ class Pipe {
                 if (const int status = decode(run); status != 0) return status;
                 continue;
             }
-            for (const PipeRequest& r : run) {
-                if (r.kind == Kind::kAnswered) {
-                    rank_group_.first_only([&] { out_.write(r.answer); });
-                } else {
-                    score(r);
+            for (size_t i = 0; i < run.size();) {
+                if (runs_->rounds().round({})) return runs_->rounds().status();
+                if (run[i].kind == Kind::kPair) {
+                    i += score_pairs(run.subspan(i));
+                    continue;
                 }
+                if (run[i].kind == Kind::kRolling) {
+                    score_text(run[i]);
+                } else {
+                    rank_group_.first_only([&] { out_.write(run[i].answer); });
+                }
+                ++i;
             }
         }
         return 0;
     }
 
+    /// Decodes the continuations of a group together, but for those that have an error.
     int decode(std::span<const PipeRequest> group) {
         std::vector<BatchRequest> requests;
-        int64_t context = 0;
+        int64_t context = 0, prompt = 0;
         for (const PipeRequest& r : group) {
+            const Options o = r.continued.options(options_);
+            try {
+                eviction_shape(o, engine_.checkpoint().config(), r.continued.tokens(), /*returns=*/false);
+            } catch (const Error& e) {
+                refused_[r.index] = e.what();
+                continue;
+            }
+            const int64_t more = o.n_predict < 0 ? engine_.longest_context() : o.n_predict;
+            context = std::max(context, std::min(r.continued.tokens() + more, engine_.longest_context()));
+            prompt = std::max(prompt, r.continued.tokens());
             requests.push_back(r.continued);
-            const int64_t more = r.continued.options(options_).n_predict;
-            context = std::max(context, more < 0 ? engine_.longest_context() : r.continued.tokens() + more);
         }
-        scorer_.forget();
-        try {
-            make_room(context, std::ssize(requests));
-            runs_->prepare(std::move(requests));
-        } catch (const Error& e) {  // on all ranks alike
-            for (const PipeRequest& r : group) refuse(r, e);
-            return 0;
+        int status = 0;
+        if (!requests.empty()) {
+            scorer_.forget();
+            const std::vector<BatchRequest> asked = requests;
+            try {
+                make_room(context, prompt, std::ssize(requests));
+                runs_->prepare(std::move(requests));
+            } catch (const Error& e) {  // on all ranks alike
+                recover(e);
+                for (const BatchRequest& r : asked) refused_[r.index] = e.what();
+                say_refused(INT64_MAX);
+                return 0;
+            }
+            status = runs_->run([&](const BatchRequest& request, const BatchDone& d) { answer(request, d); },
+                                [&](const BatchRequest& request, std::string_view text) {
+                                    if (!text.empty()) stream({{"index", request.index}, {"delta", text}});
+                                });
         }
-        return runs_->run([&](const BatchRequest& request, const BatchDone& d) { answer(request, d); },
-                          [&](const BatchRequest& request, std::string_view text) {
-                              if (!text.empty()) stream({{"index", request.index}, {"delta", text}});
-                          });
+        if (status == 0) say_refused(INT64_MAX);
+        return status;
+    }
+
+    /// Answers the requests before `index` that have an error.
+    void say_refused(int64_t index) {
+        while (!refused_.empty() && refused_.begin()->first < index) {
+            say({{"index", refused_.begin()->first}, {"error", refused_.begin()->second}});
+            refused_.erase(refused_.begin());
+        }
     }
 
     void answer(const BatchRequest& request, const BatchDone& d) {
+        say_refused(request.index);
         say({{"index", request.index},
              {"text", d.made.text},
              {"finish_reason", finish_reason(d.made.stop)},
@@ -139,38 +176,74 @@ class Pipe {
              {"seconds", d.seconds}});
     }
 
-    void score(const PipeRequest& r) {
-        const auto n = static_cast<int64_t>(r.pair.ids.size());
-        const int64_t longest = engine_.longest_context();
-        try {
-            int64_t most = r.windows.empty() ? n : 1;
-            for (const ScoreWindow& w : r.windows) most = std::max(most, w.end - w.begin);
-            make_room(std::min(most, longest), 1);
-            OrderedJson line = {{"index", r.index}};
-            if (r.kind == Kind::kPair) {
-                const Score made = scorer_.score(r.pair);
-                line["logprob"] = made.sum;
-                line["greedy"] = made.greedy;
-                line["tokens"] = n - r.pair.begin;
-                if (r.pair.truncated) line["truncated"] = true;
-            } else {
-                scorer_.forget();
-                const Score made =
-                    trireme::score(engine_.model(), r.pair.ids, r.windows, engine_.eviction().evicts() ? 1 : INT64_MAX);
-                line["logprob"] = made.sum;
-                line["tokens"] = made.logprobs.size();
+    /// Scores the first pairs of a group together. Returns the number of pairs that are answered.
+    size_t score_pairs(std::span<const PipeRequest> group) {
+        std::vector<Pair> pairs;
+        for (const PipeRequest& r : group) {
+            if (r.kind != Kind::kPair || pairs.size() == kMaxRows) break;
+            pairs.push_back(r.pair);
+        }
+        pairs.resize(scorer_.together(pairs));
+        const bool scored = answer_or_refuse(group.front(), [&] {
+            int64_t longest = 1;
+            for (const Pair& pair : pairs) longest = std::max(longest, std::ssize(pair.ids));
+            make_ready(longest, pairs[0].begin);
+            const std::vector<Score> scores = scorer_.score(pairs);
+            for (size_t i = 0; i < pairs.size(); ++i) {
+                OrderedJson line = {{"index", group[i].index},
+                                    {"logprob", scores[i].sum},
+                                    {"greedy", scores[i].greedy},
+                                    {"tokens", scores[i].logprobs.size()}};
+                if (pairs[i].truncated) line["truncated"] = true;
+                say(line);
             }
-            say(line);
+        });
+        return scored ? pairs.size() : 1;
+    }
+
+    void score_text(const PipeRequest& r) {
+        int64_t longest = 1;
+        for (const ScoreWindow& w : r.windows) longest = std::max(longest, w.end - w.begin);
+        answer_or_refuse(r, [&] {
+            make_ready(longest, longest);
+            scorer_.forget();
+            // As in score: without chunks, a policy evicts after every token.
+            const bool by_token = engine_.eviction().evicts() && options_.eviction.chunk == 0;
+            const Score made = trireme::score(engine_.model(), r.pair.ids, r.windows, by_token ? 1 : INT64_MAX, {},
+                                              [&](int64_t, int64_t) { runs_->rounds().prefill(); });
+            say({{"index", r.index}, {"logprob", made.sum}, {"tokens", made.logprobs.size()}});
+        });
+    }
+
+    /// The model for a text of `tokens` tokens, of which `prompt` are read at once.
+    void make_ready(int64_t tokens, int64_t prompt) {
+        make_room(std::min(tokens, engine_.longest_context()), std::min(prompt, engine_.longest_context()), 1);
+        runs_->ready_for(std::min(prompt, engine_.longest_context()));
+        if (loads_ != runs_->loads()) scorer_.forget();
+        loads_ = runs_->loads();
+    }
+
+    /// An error of `work` is the request's answer. Returns whether there was none.
+    template <class Work>
+    bool answer_or_refuse(const PipeRequest& r, const Work& work) {
+        try {
+            work();
+            return true;
         } catch (const Error& e) {
-            if (e.code() != Exit::kData && e.code() != Exit::kConfig) throw;
-            refuse(r, e);
+            recover(e);
+            say({{"index", r.index}, {"error", e.what()}});
+            return false;
         }
     }
 
-    /// Answers with an error that all ranks have; others end the run.
-    void refuse(const PipeRequest& r, const Error& e) {
-        if (e.code() != Exit::kData && e.code() != Exit::kConfig) throw;
-        say({{"index", r.index}, {"error", e.what()}});
+    /// Continues after an error that all ranks have: of a request, or of a load that found too little memory. Throws
+    /// others, which end the run.
+    void recover(const Error& e) {
+        if (e.code() == Exit::kOs) {
+            runs_->forget_room();
+        } else if (e.code() != Exit::kData && e.code() != Exit::kConfig) {
+            throw;
+        }
     }
 
     /// Writes an answer. All ranks throw if it cannot be written.
@@ -191,13 +264,15 @@ class Pipe {
     }
 
     /// Rooms grow by powers of two, so that a longer request seldom loads the engine again. With -c there is one room.
-    void make_room(int64_t context, int64_t texts) {
+    /// Only policies and chains read the prompt's length.
+    void make_room(int64_t context, int64_t prompt, int64_t texts) {
         const int64_t longest = engine_.longest_context();
-        const auto rounded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(context, kRoom))));
-        const int64_t room = options_.ctx_size > 0 ? longest : std::min(longest, rounded);
-        if (room > room_) scorer_.forget();
-        room_ = std::max(room_, room);
-        runs_->make_room({.context = room, .prompt = room, .texts = texts});
+        const auto rounded = [&](int64_t tokens) {
+            return std::min(longest,
+                            static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(tokens, kRoom)))));
+        };
+        const int64_t room = options_.ctx_size > 0 ? longest : rounded(context);
+        runs_->make_room({.context = room, .prompt = std::min(room, rounded(prompt)), .texts = texts});
     }
 
     const Options& options_;
@@ -209,9 +284,11 @@ class Pipe {
     std::optional<BatchRuns> runs_;
     LineReader in_{STDIN_FILENO, "stdin"};
     TextOut out_{STDOUT_FILENO};
-    int64_t index_ = 0, room_ = 0;
-    int ended_ = 0;               // rank 0: the status with which the run ends
-    std::exception_ptr failure_;  // rank 0: of stream()
+    int64_t index_ = 0;
+    int64_t loads_ = 0;                       // of the engine, when the last score was made
+    int ended_ = 0;                           // rank 0: the status with which the run ends
+    std::map<int64_t, std::string> refused_;  // why, by index: requests of the group that is decoded
+    std::exception_ptr failure_;              // rank 0: of stream()
 };
 
 }  // namespace
@@ -221,7 +298,11 @@ void run_pipe(const Start& start, const RankGroup& rank_group) {
     int status = 0;
     {
         Pipe pipe(start, rank_group);
-        status = pipe.serve();
+        try {
+            status = pipe.serve();
+        } catch (const Interrupted&) {  // while a prompt or a text was read
+            status = pipe.status();
+        }
     }
     write_trace(start.call.options, rank_group);
     if (status != 0) throw Stopped{exit_status(status)};

@@ -70,15 +70,18 @@ PipeRequest read(std::string_view text, int64_t index, const Options& o, const C
     const auto checked = [&](const std::vector<int32_t>& ids) {
         return checked_ids({ids.begin(), ids.end()}, files.config().vocab, INT64_MAX, Command::kScore, where);
     };
-    if (object.contains("context") && object.contains("continuation")) {
-        require(o.eviction.policy == KvPolicy::kFull || o.eviction.budget_share == 0, Exit::kConfig,
-                "{}: --kv-window {} is a fraction, and pairs share one cache; want a number of tokens", where,
-                o.eviction.budget_share);
-        Pair pair = encode_pair(tokenizer, text_of(object, "context", where), text_of(object, "continuation", where),
+    const bool pair = object.contains("context") && object.contains("continuation");
+    require(!(pair || object.contains("rolling") || object.contains("text")) || o.eviction.policy == KvPolicy::kFull ||
+                o.eviction.budget_share == 0,
+            Exit::kConfig,
+            "{}: --kv-window {} is a fraction, and scored texts share one cache; want a number of tokens", where,
+            o.eviction.budget_share);
+    if (pair) {
+        Pair made = encode_pair(tokenizer, text_of(object, "context", where), text_of(object, "continuation", where),
                                 special, where);
-        pair.ids = checked(pair.ids);
-        cut_pair(pair, context, where);
-        return {.kind = Kind::kPair, .index = index, .pair = std::move(pair)};
+        made.ids = checked(made.ids);
+        cut_pair(made, context, where);
+        return {.kind = Kind::kPair, .index = index, .pair = std::move(made)};
     }
     if (object.contains("rolling")) {
         const std::vector<int32_t> ids = rolling_ids(tokenizer, text_of(object, "rolling", where), special, where);

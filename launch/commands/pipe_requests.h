@@ -1,6 +1,6 @@
 #pragma once
-/// Requests of `trireme pipe`: a JSON object a line, which asks for a continuation, a log probability, token ids or a
-/// rendered conversation.
+/// Requests of `trireme pipe`: a JSON object a line, for a continuation, a log probability, token ids or a rendered
+/// conversation.
 
 #include <cstdint>
 #include <string>
@@ -20,7 +20,7 @@ namespace trireme {
 struct PipeRequest {
     enum class Kind { kAnswered, kContinue, kPair, kRolling } kind = Kind::kAnswered;
     int64_t index = 0;                      // of its line, from 0
-    BatchRequest continued = {};            // kContinue: its index is that of the line, too
+    BatchRequest continued = {};            // kContinue: its index is also that of the line
     Pair pair = {};                         // kPair; kRolling: ids alone
     std::vector<ScoreWindow> windows = {};  // kRolling
     std::string answer = {};                // kAnswered: the whole line, on rank 0

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -135,6 +136,7 @@ void run_score_pairs(const Start& start, const RankGroup& rank_group) {
     int64_t index = 0, scored = 0, greedy = 0, tokens = 0, truncated = 0;
     double logprob = 0;
     std::string lines;
+    std::vector<Score> scores;  // of pairs from `index` on
     for (const Pair& pair : pairs) {
         OrderedJson line = {{"index", index}};
         const auto n = static_cast<int64_t>(pair.ids.size());
@@ -147,7 +149,12 @@ void run_score_pairs(const Start& start, const RankGroup& rank_group) {
                 scorer.forget();
                 loaded_for = now;
             }
-            const Score one = scorer.score(pair);
+            if (scores.empty()) {
+                const auto left = std::span(pairs).subspan(static_cast<size_t>(index));
+                scores = scorer.score(left.first(scorer.together(left)));
+            }
+            const Score one = std::move(scores.front());
+            scores.erase(scores.begin());
             greedy += one.greedy ? 1 : 0;
             logprob += one.sum;
             tokens += n - pair.begin;

@@ -91,7 +91,7 @@ std::span<const ForeignFlags> foreign_flags() {
         {{"--draft"}, "use --gamma COUNT for the number of tokens, --model-draft PATH for the model"},
         {{"--target"}, "use --model PATH"},
         {{"--speculative-config"}, "use --spec draft, --model-draft PATH and --gamma COUNT"},
-        {{"--dataset-path", "--dataset-name", "--tasks"},
+        {{"--dataset-path", "--dataset-name"},
          "use --data PATH: texts in files, or token ids (trireme convert --tokens)"},
         {{"--num-prompts", "--num_prompts", "--max-samples"}, "use --limit COUNT"},
         {{"--disable-shuffle", "--no-shuffle"},

@@ -16,9 +16,9 @@ constexpr std::string_view kOverview =
   trireme generate -m MODEL -p TEXT    continue a prompt
   trireme chat -m MODEL [-f DOCUMENT]  a conversation in the terminal
   trireme batch -m MODEL --input FILE -o FILE    continue many prompts (JSONL)
-  trireme pipe -m MODEL                answer requests on stdin, with one loaded model
+  trireme pipe -m MODEL                answer requests on stdin (JSONL)
   trireme score -m MODEL -f FILE       perplexity, or log probabilities of pairs
-  trireme evaluate -m MODEL --suite LIST -o DIR    long-context suites: RULER, LongBench, needle
+  trireme evaluate -m MODEL --suite LIST -o DIR    RULER, LongBench and others
   trireme bench -m MODEL -f FILE       compare decoding modes, as a table
   trireme plan -m MODEL                memory and time, before a run starts
   trireme doctor                       measure this machine; flags for plan
@@ -190,9 +190,9 @@ std::string_view examples(Command command) {
             return "  trireme chat -m MODEL\n"
                    "  trireme chat -m MODEL -f book.txt -c 32768 --spec suffix\n";
         case Command::kPipe:
-            return "  echo '{\"prompt\": \"Once upon a time\", \"max_tokens\": 20}' | trireme pipe -m MODEL\n";
+            return "  echo '{\"prompt\": \"Once\", \"max_tokens\": 20}' | trireme pipe -m MODEL\n";
         case Command::kEvaluate:
-            return "  trireme evaluate -m MODEL --suite ruler --lengths 2K,8K --modes full,h2o@512 -o results\n";
+            return "  trireme evaluate -m MODEL --suite needle,ruler --lengths 2K -o results\n";
         case Command::kTokenize:
             return "  trireme tokenize -m MODEL -p 'Once upon a time'\n";
         case Command::kScore:

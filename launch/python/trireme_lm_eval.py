@@ -19,8 +19,10 @@ class Finder:
 
         def exec_module(module):
             execute(module)
-            from lm_eval.api.registry import model_registry
-
+            try:
+                from lm_eval.api.registry import model_registry
+            except ImportError:  # a harness before 0.4.10 has no names of models that are imported later
+                return
             model_registry.register("trireme", target="trireme_lm.harness:TriremeLM")
 
         spec.loader.exec_module = exec_module

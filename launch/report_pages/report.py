@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A page with pictures, in HTML and in Markdown, of the runs in files that `trireme ... --record FILE` has written.
+"""A page with pictures, in HTML and in Markdown, of the runs in files that `trireme ... --record FILE` has written, or of the
+evaluations in files results.csv that `trireme evaluate` has written.
 
   report.py -o FOLDER FILE...          the same as: trireme report FILE... -o FOLDER
 
@@ -51,17 +52,61 @@ def use_system_python():
         os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, "-B", *sys.argv])
 
 
+def write(folder, made, files):
+    """Writes the pages. Errors end the program."""
+    try:
+        files.write(folder, made)
+    except files.NotOurs as e:
+        leave(EXIT_CANT_CREATE, f"{e}: exists, and no report has written it; name another folder (-o)")
+    except PermissionError as e:
+        leave(EXIT_PERMISSION, str(e))
+    except (FileExistsError, NotADirectoryError) as e:
+        leave(EXIT_CANT_CREATE, str(e))
+    except OSError as e:
+        leave(EXIT_IO, str(e))
+
+
+def say(folder, what, made):
+    pictures = sum(name.endswith(".png") for name in made)
+    size = sum(len(content) for content in made.values())
+    print(f"{os.path.join(folder, 'index.html')}: {what}, {pictures} pictures, {size / 1e3:.0f} kB")
+
+
+def report_evaluations(arguments, files):
+    """One page of several evaluations: a mode that several have is named with the folder of its file."""
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "python"))
+    from trireme_evaluate import pages, table
+
+    try:
+        results = table.of_files(arguments.files)
+    except FileNotFoundError as e:
+        leave(EXIT_NO_INPUT, f"{e.filename}: no such file")
+    except PermissionError as e:
+        leave(EXIT_PERMISSION, str(e))
+    except (OSError, ValueError) as e:
+        leave(EXIT_DATA, str(e))
+    made = pages.made_of(results)
+    write(arguments.output_path, made, files)
+    say(arguments.output_path, f"{len(table.modes_of(results))} modes", made)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="trireme report", description=__doc__.split("\n", 1)[0])
     parser.add_argument("-o", "--output-path", required=True, metavar="FOLDER")
     parser.add_argument("files", nargs="+", metavar="FILE")
     arguments = parser.parse_args()
+    evaluations = [path.endswith(".csv") for path in arguments.files]
+    if any(evaluations) and not all(evaluations):
+        leave(EXIT_DATA, "found records and evaluations (.csv), expected files of one kind: they have a page each")
     require_packages()
 
     import files
     import pages
     import records
 
+    if all(evaluations):
+        report_evaluations(arguments, files)
+        return
     try:
         runs = [run for path in arguments.files for run in records.load(path)]
     except records.RecordError as e:
@@ -75,21 +120,13 @@ def main():
     folder = arguments.output_path
     try:
         made = pages.make(runs, folder)
-        files.write(folder, made)
-    except files.NotOurs as e:
-        leave(EXIT_CANT_CREATE, f"{e}: exists, and no report has written it; name another folder (-o)")
+        write(folder, made, files)
     except (records.RecordError, TypeError, ValueError, LookupError, ArithmeticError) as e:
         leave(EXIT_DATA, f"{', '.join(arguments.files)}: inconsistent record ({e!r}): the file is damaged, or of another "
               "version")  # fmt: skip
-    except PermissionError as e:
+    except PermissionError as e:  # of a record
         leave(EXIT_PERMISSION, str(e))
-    except (FileExistsError, NotADirectoryError) as e:
-        leave(EXIT_CANT_CREATE, str(e))
-    except OSError as e:
-        leave(EXIT_IO, str(e))
-    pictures = sum(name.endswith(".png") for name in made)
-    size = sum(len(content) for content in made.values())
-    print(f"{os.path.join(folder, 'index.html')}: {len(runs)} runs, {pictures} pictures, {size / 1e3:.0f} kB")
+    say(folder, f"{len(runs)} runs", made)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ bool LineReader::fill(int patience_ms) {
     require(n >= 0, Exit::kIo, "{}: cannot be read: {}", name_, std::generic_category().message(errno));
     ended_ = n == 0;
     bytes_.append(block.data(), static_cast<size_t>(n));
-    require(bytes_.size() - searched_ <= kMostBytes + block.size(), Exit::kData,
+    require(bytes_.size() <= kMostBytes || bytes_.find('\n', searched_) != std::string::npos, Exit::kData,
             "{}: line {} has more than {} bytes; want a JSON object a line", name_, number_ + 1, kMostBytes);
     return true;
 }

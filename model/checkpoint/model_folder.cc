@@ -55,7 +55,8 @@ void write_tensors(const Conversion& model, const fs::path& path, const std::fun
 
 }  // namespace
 
-void write_model_folder(const Conversion& model, const fs::path& to, const std::function<void()>& proceed) {
+void write_model_folder(const Conversion& model, const fs::path& to, const std::vector<ModelFile>& more,
+                        const std::function<void()>& proceed) {
     const RopeConfig& rope = model.config().rope;
     require(rope.factors.empty() || rope.scaling == RopeScaling::kLongrope, Exit::kData,
             "{}: rotary factors of single pairs cannot be said in a config.json; a .h5 file holds them", to.string());
@@ -70,7 +71,11 @@ void write_model_folder(const Conversion& model, const fs::path& to, const std::
     write(kConfigName, model.config_json());  // first, since it may be refused
     write_tensors(model, out / kWeightsFile, proceed);
     bool tokenizer = false;
-    for (const ModelFile& file : model.files()) {
+    std::vector<ModelFile> files = more;
+    for (ModelFile& file : model.files()) {
+        if (std::ranges::find(more, file.name, &ModelFile::name) == more.end()) files.push_back(std::move(file));
+    }
+    for (const ModelFile& file : files) {
         const auto* const name = std::ranges::find(kCopiedFiles, file.name);
         if (name == std::end(kCopiedFiles)) continue;
         write(*name, file.bytes);

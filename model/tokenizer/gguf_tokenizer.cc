@@ -205,6 +205,15 @@ std::unique_ptr<Tokenizer> make_bpe(const GgufTokenizer& gguf) {
 
 }  // namespace
 
+PreTokenizerPatterns pre_tokenizer_patterns(const GgufTokenizer& gguf) {
+    const PreRule& rule = rule_of(gguf);
+    PreTokenizerPatterns all = {.patterns = {}, .ignore_merges = rule.ignore_merges};
+    for (const std::string_view pattern : rule.patterns) {
+        if (!pattern.empty()) all.patterns.emplace_back(pattern);
+    }
+    return all;
+}
+
 std::span<const std::string_view> known_pre_tokenizers() {
     static const auto names = [] {
         std::array<std::string_view, std::tuple_size_v<std::decay_t<decltype(pre_rules())>>> all;

@@ -42,6 +42,13 @@ struct GgufTokenizer {
 /// Exit::kData naming `what` and the first error (an unknown model or `pre`, a token that is there twice, ...).
 std::unique_ptr<Tokenizer> make_tokenizer(const GgufTokenizer& gguf);
 
+/// How the tokenizer's `pre` cuts a text: with one pattern after the other. Errors: Exit::kData for an unknown one.
+struct PreTokenizerPatterns {
+    std::vector<std::string> patterns;
+    bool ignore_merges = false;
+};
+PreTokenizerPatterns pre_tokenizer_patterns(const GgufTokenizer& gguf);
+
 /// The names of `pre` that it knows.
 std::span<const std::string_view> known_pre_tokenizers();
 

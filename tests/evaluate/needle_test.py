@@ -45,7 +45,7 @@ class Items(unittest.TestCase):
                 context = re.search(r"<book> (.*) </book>", item.prompt)[1]
                 before, after = context.split(needle_of(item).sentence)
                 share = len(before) / len(before + after)
-                missed = before.split() and re.match(r"[^.!?]*[.!?] ?", after)  # the next sentence, which ends behind the depth
+                missed = before.split() and re.match(r"[^.!?]*[.!?] ?", after)  # the next sentence, which ends after the depth
                 self.assertLess(share, depth / 100 + 0.02)
                 self.assertGreater((len(before) + (len(missed[0]) if missed else 0)) / len(before + after), depth / 100 - 0.02)
                 self.assertRegex(before, r"(^|[.!?]) ?$" if depth < 100 else r" $")
@@ -80,7 +80,7 @@ class Items(unittest.TestCase):
 
     def test_errors(self):
         for length in (60, 100):
-            with self.assertRaisesRegex(ValueError, f"^needle: length {length} found, at least 1\\d\\d tokens wanted"):
+            with self.assertRaisesRegex(ValueError, f"^needle: length {length} found, expected at least 1\\d\\d tokens"):
                 made(length=length)
         with self.assertRaisesRegex(ValueError, "task niah found"):
             made("niah")

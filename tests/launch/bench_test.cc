@@ -1,12 +1,17 @@
 // trireme bench: compares modes on one model and one prefill, as a table.
 
 #include <csignal>
+#include <filesystem>
 #include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "launch/commands/bench_texts.h"
+#include "launch/flags/command_line.h"
+#include "launch/flags/modes.h"
+#include "model/tokenizer/tokenizer.h"
 #include "tests/launch/program.h"
 
 namespace trireme::test {
@@ -221,6 +226,74 @@ TEST(Bench, CutsTextsAndLeavesOutShortOnes) {
     }
     expect_refusal(where, 64, "4 documents: .*--prefill TOKENS");
     expect_refusal(where + Words{"--prefill", "2000"}, 78, "--prefill 2000: none of 4 texts");
+}
+
+// TriForce's tables: data sets, temperatures and KV placements in one.
+TEST(Bench, CombinesDataSetsAndTemperatures) {
+    const TempFolder folder;
+    std::filesystem::create_directories(folder / "pg19");
+    std::filesystem::create_directories(folder / "lwm");
+    const std::string book = read_file(data("texts/kjv_60k.txt"));
+    write_file(folder / "pg19/a.txt", book.substr(0, 6000));
+    write_file(folder / "lwm/a.txt", book.substr(0, 9000));
+    write_file(folder / "lwm/b.txt", "And it came to pass. ");  // too short: TriForce leaves it out
+    const Words words = {"--data", folder.path(), "--dataset",         "gs,lwm",        "--prefill", "600", "--temp",
+                         "0,0.6",  "--modes",     "none,none@2,ngram", "--repetitions", "1"};
+    const std::vector<json> table = rows(words);
+    ASSERT_THAT(table, SizeIs(12));
+    for (size_t i = 0; i < table.size(); ++i) {
+        EXPECT_EQ(table[i]["dataset"], i < 6 ? "gs" : "lwm");
+        EXPECT_EQ(table[i]["temp"], i % 6 < 3 ? 0.0 : 0.6);
+        EXPECT_EQ(table[i]["mode"], (Words{"none", "none@2", "ngram"}[i % 3]));
+        EXPECT_EQ(table[i]["n_prompt"], 600);
+        EXPECT_EQ(table[i]["texts"], 1);
+        if (i % 6 < 3) {
+            EXPECT_EQ(table[i]["exact"], true);
+        }
+    }
+    const ProcessResult r = trireme(bench(words));
+    EXPECT_THAT(lines_of(r.out)[0], AllOf(HasSubstr("| data |"), HasSubstr(" T |")));
+    EXPECT_THAT(lines_of(trireme(bench(kText)).out)[0], Not(HasSubstr("| data")));
+    expect_refusal(words + Words{"--record", folder / "r.h5"}, 64, "--record: .*one bench");
+    expect_refusal(words + Words{"--require-exact"}, 64, "--temp 0.6|temp 0");
+    const ProcessResult other = trireme({"generate", "-m", model(), "-p", "x", "--temp", "0,1"});
+    EXPECT_EQ(other.status, 78);
+    EXPECT_THAT(error_lines(other), ElementsAre(HasSubstr("--temp 0,1")));
+}
+
+// The chat form of TriForce's data/dataset.py, of exactly `prefill` tokens.
+TEST(Bench, BuildsThePromptOfABookAsTriForceDoes) {
+    const auto tokenizer = load_tokenizer(model());
+    const std::string book = read_file(data("texts/kjv_60k.txt")).substr(0, 9000);
+    for (const int64_t prefill : {300, 601, 1024}) {
+        const std::vector<int64_t> ids = book_prompt(*tokenizer, book, prefill);
+        ASSERT_EQ(std::ssize(ids), prefill);
+        EXPECT_EQ(ids[0], tokenizer->bos());
+        const std::string text = tokenizer->decode(std::vector<int32_t>(ids.begin() + 1, ids.end()));
+        const std::string before =
+            "You are a helpful assistant. USER: Please read a part of the book below, and then give me the summary.\n"
+            "[start of the book]\n";
+        EXPECT_THAT(text, testing::StartsWith(before + book.substr(3, 100)));
+        EXPECT_THAT(text, testing::EndsWith("\n[end of the book]\n\nNow you have read it. Please summarize it for me. "
+                                            "First, tell me the title and the author, and "
+                                            "then tell the story in 500 words.\n\nASSISTANT: "));
+    }
+    EXPECT_THAT(book_prompt(*tokenizer, book, 9000), IsEmpty());
+    EXPECT_THAT(book_prompt(*tokenizer, book, 50), IsEmpty());
+}
+
+TEST(Bench, GivesAPolicyABudget) {
+    const Options o =
+        parse_command_line(bench(kText + Words{"--modes", "full,h2o@32,snapkv", "--kv-window", "0.5"}), {}).options;
+    const std::vector<Options> chains = chains_of(Command::kBench, o);
+    ASSERT_THAT(chains, SizeIs(3));
+    EXPECT_EQ(chains[0].eviction.policy, KvPolicy::kFull);
+    EXPECT_TRUE(chains[0].spec.parts.empty());
+    EXPECT_EQ(chains[1].eviction.policy, KvPolicy::kH2o);
+    EXPECT_EQ(chains[1].eviction.budget, 32);
+    EXPECT_EQ(chains[1].eviction.budget_share, 0);
+    EXPECT_EQ(chains[2].eviction.budget_share, 0.5);
+    expect_refusal(kText + Words{"--modes", "h2o@many"}, 78, "--modes 'many'");
 }
 
 TEST(Bench, TakesIdsWithoutATokenizer) {

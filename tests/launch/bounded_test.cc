@@ -293,7 +293,7 @@ TEST(BoundedCommand, FlagsAreReadByAChainOfHeavyHitters) {
     EXPECT_THAT(trireme(generate({"--spec", "window", "--kv-window", "32"})).err,
                 ContainsRegex("warning: --kv-window " + kNoEffect + "[^\n]*--kv-policy [^\n]*--spec h2o "));
     EXPECT_THAT(trireme({"bench", "-m", model(), "-p", kPrompt, "-n", "4", "-r", "1", "--modes", "none,h2o@2"}).err,
-                HasSubstr("h2o+full"));
+                HasSubstr("KV policy h2o: 2 tokens"));
     const ProcessResult bench = trireme(
         {"bench",         "-m",          model(), "-p",     kPrompt, "-n", "8",    "-r", "1", "--modes",
          "none,h2o+full", "--kv-window", "32",    "--temp", "0",     "-o", "json", "-t", "1", "--require-exact"});

@@ -48,6 +48,17 @@ TEST_F(ConvertToGguf, IsTheModel) {
     }
 }
 
+TEST_F(ConvertToGguf, BecomesAFolderWithItsTokenizer) {
+    const std::string from = data("gguf/q4_k_m.gguf"), to = out("folder");
+    const ProcessResult made = convert(from, to);
+    ASSERT_EQ(made.status, 0) << made.err;
+    EXPECT_EQ(made.err.find("has no tokenizer"), std::string::npos) << made.err;
+    const auto ids = [](const std::string& m) {
+        return trireme({"tokenize", "-m", m, "--add-special", "-p", "And God said, \xC3\xA9 1234"}).out;
+    };
+    EXPECT_EQ(ids(to), ids(from));
+}
+
 // A store of a GGUF file keeps its metadata, so that the way back is the same file.
 TEST_F(ConvertToGguf, IsTheSameFileByWayOfAStore) {
     for (const char* name : {"q4_k_m", "qwen2_q8_0", "phi3", "llama3"}) {

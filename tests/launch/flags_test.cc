@@ -120,6 +120,10 @@ const std::map<std::string, std::string> kExamples = {
     {"stride", "512"},
     {"rule", "llama"},
     {"strict", "on"},
+    {"suite", "ruler,needle"},
+    {"lengths", "2048,8000"},
+    {"tasks", "vt,cwe"},
+    {"shard", "1/4"},
     {"no-bos", "on"},
     {"device", "cuda:1"},
     {"no-graphs", "on"},
@@ -139,12 +143,8 @@ const std::map<std::string, std::string> kExamples = {
     {"config", ""},
 };
 
-constexpr Command kCommands[] = {Command::kGenerate, Command::kTokenize, Command::kScore,
-                                 Command::kPlan,     Command::kDoctor,   Command::kBench,
-                                 Command::kBatch,    Command::kConvert,  Command::kReport};
-
 Command command_of(const Flag& flag) {
-    for (const Command c : kCommands) {
+    for (const Command c : commands()) {
         if (flag.belongs_to(c)) return c;
     }
     ADD_FAILURE() << flag.name << " belongs to no command";
@@ -164,6 +164,7 @@ std::string seen(const Flag& flag, const Words& line, const Words& environment) 
     if (flag.name != "model") lines.push_back("TRIREME_MODEL=M");
     if (!names_text(flag)) lines.push_back("TRIREME_PROMPT=P");
     if (flag.name != "records") lines.push_back("TRIREME_RECORDS=R");
+    if (flag.name != "suite") lines.push_back("TRIREME_SUITE=needle");
     if (flag.name != "input") lines.push_back("TRIREME_INPUT=I");
     if (flag.name != "output-path") lines.push_back("TRIREME_OUTPUT_PATH=O");
     return flag.show(parse_command_line(words, lines).options);
@@ -173,7 +174,7 @@ TEST(Flags, HaveUniqueSpellings) {
     std::set<std::string> all;
     for (const Flag& flag : flags()) {
         for (const std::string_view s : flag.spellings) {
-            for (const Command c : kCommands) {
+            for (const Command c : commands()) {
                 if (!flag.belongs_to(c)) continue;
                 EXPECT_TRUE(all.insert(fmt::format("{} {}", name_of(c), s)).second) << s;
                 EXPECT_EQ(find_spelling(s, c), &flag);
@@ -215,7 +216,7 @@ TEST(Flags, AreAllDocumented) {
 }
 
 TEST(Flags, AreListedOnlyWhereTheyBelong) {
-    for (const Command c : kCommands) {
+    for (const Command c : commands()) {
         const std::string text = help_text(c, "", kWide);
         for (const Flag& flag : flags()) {
             const bool listed = text.find("  " + std::string(flag.help) + " [default") != std::string::npos;
@@ -249,7 +250,7 @@ TEST(Flags, MeanTheSameInAllThreeSources) {
 
 TEST(Help, IsNoWiderThanTheTerminal) {
     std::vector<std::optional<Command>> all = {std::nullopt};
-    for (const Command c : kCommands) all.emplace_back(c);
+    for (const Command c : commands()) all.emplace_back(c);
     for (const std::optional<Command>& c : all) {
         for (const size_t width : {80u, 100u, 132u}) {
             for (const std::string& line : lines_of(help_text(c, "", width))) EXPECT_LE(line.size(), width) << line;

@@ -1,7 +1,7 @@
 // trireme pipe: answers are those of batch and score, in order, and an error is the answer of its own request.
 
-#include <chrono>
-#include <thread>
+#include <cmath>
+#include <map>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
@@ -98,6 +98,91 @@ TEST(Pipe, ScoresAsScoreDoes) {
         ASSERT_EQ(all.size(), asked.size());
         for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], Json::parse(lines_of(r.out).at(i))) << i;
     }
+}
+
+// Continuations of one context are branches of one forward.
+TEST(Pipe, ScoresContinuationsOfOneContextAsAlone) {
+    const std::string context = read_file(data("texts/kjv_12k.txt")).substr(0, 700);
+    std::vector<Json> asked;
+    for (const char* text : {" And the earth", " In", " and God saw the light, that it was good", " And the earth was",
+                             " the waters which were under the firmament from the waters which were above", " And"}) {
+        asked.push_back({{"context", context}, {"continuation", text}});
+    }
+    asked.push_back({{"context", context}, {"continuation", read_file(data("texts/kjv_12k.txt")).substr(700, 400)}});
+    asked.push_back({{"context", context + " And"}, {"continuation", " God"}});
+    const std::vector<Json> all = piped(asked);
+    ASSERT_EQ(all.size(), asked.size());
+    for (const Words& more : {Words{}, {"--kv-on-chip", "0"}}) {
+        for (size_t i = 0; i < asked.size(); ++i) {
+            Json alone = piped({asked[i]}, more).at(0);
+            alone["index"] = i;
+            EXPECT_EQ(all[i], alone) << i;
+        }
+    }
+    EXPECT_EQ(piped(asked, {}, 2).at(1).at("greedy"), all[1].at("greedy"));
+}
+
+// The KV sets of a chain follow the sequence: scores read it from its beginning.
+TEST(Pipe, ScoresUnderAChain) {
+    const std::string verses = read_file(data("texts/kjv_12k.txt"));
+    const std::vector<Json> asked = {{{"context", verses.substr(0, 900)}, {"continuation", verses.substr(900, 300)}},
+                                     {{"prompt", verses.substr(0, 400)}, {"max_tokens", 5}},
+                                     {{"context", verses.substr(0, 500)}, {"continuation", " And God"}},
+                                     {{"context", verses.substr(0, 500)}, {"continuation", " light"}},
+                                     {{"text", verses.substr(0, 700)}, {"window", 128}, {"stride", 128}}};
+    const std::vector<Json> plain = piped(asked);
+    for (const Words& chain : {Words{"--spec", "h2o", "--kv-window", "64"},
+                               {"--spec", "retrieval", "--retrieval-budget", "64", "--retrieval-chunk", "8"},
+                               {"--spec", "window"}}) {
+        const std::vector<Json> all = piped(asked, chain);
+        ASSERT_EQ(all.size(), asked.size());
+        EXPECT_EQ(all[1], plain[1]);
+        for (const size_t i : {0U, 2U, 3U, 4U}) {
+            const double expected = plain[i].at("logprob");
+            EXPECT_NEAR(all[i].at("logprob").get<double>(), expected, std::abs(expected) * 1e-4);
+        }
+    }
+}
+
+// A request may load the cache for its own prompt and seed; scores after it have theirs.
+TEST(Pipe, ScoresUnderAPolicyDependOnNoOtherRequest) {
+    const std::string verses = read_file(data("texts/kjv_12k.txt"));
+    const Json pair = {{"context", verses.substr(0, 900)}, {"continuation", verses.substr(900, 60)}};
+    const Json brief = {{"context", verses.substr(0, 150)}, {"continuation", " And God"}};
+    const Json text = {{"text", verses.substr(0, 700)}, {"window", 128}};
+    const Json seeded = {{"prompt", verses.substr(0, 200)}, {"max_tokens", 3}, {"seed", 7}};
+    for (const Words& policy : {Words{"--kv-policy", "random", "--kv-window", "32", "--seed", "0"},
+                                {"--kv-policy", "pyramidkv", "--kv-window", "40", "--kv-observe", "8"},
+                                {"--kv-policy", "h2o", "--kv-window", "40", "--kv-chunk", "32"}}) {
+        const std::vector<Json> all = piped({seeded, pair, brief, text}, policy);
+        ASSERT_EQ(all.size(), 4U);
+        size_t i = 1;
+        for (const Json& alone : {pair, brief, text}) {
+            Json answer = piped({alone}, policy).at(0);
+            answer["index"] = i;
+            EXPECT_EQ(all[i], answer) << policy[1] << " " << i;
+            ++i;
+        }
+        const ProcessResult r =
+            trireme(Words{"score", "-m", model(), "-p", verses.substr(0, 700), "--window", "128", "-t", "1"} + policy);
+        EXPECT_EQ(all[3].at("logprob"), Json::parse(r.out).at("logprob")) << policy[1];
+    }
+    const Json refused = piped({text}, {"--kv-policy", "h2o", "--kv-window", "0.5"}).at(0);
+    EXPECT_THAT(refused.value("error", ""), HasSubstr("fraction"));
+}
+
+TEST(Pipe, RefusesOnlyTheRequestThatHasAnError) {
+    const std::string verses = read_file(data("texts/kjv_12k.txt"));
+    const std::vector<Json> all = piped({{{"prompt", "And"}, {"max_tokens", 3}},
+                                         {{"prompt", verses.substr(0, 800)}, {"max_tokens", 3}},
+                                         {{"prompt", "God"}, {"max_tokens", 3}}},
+                                        {"--kv-policy", "snapkv", "--kv-window", "0.5"});
+    ASSERT_EQ(all.size(), 3U);
+    std::map<size_t, Json> by_index;
+    for (const Json& a : all) by_index[a.at("index")] = a;
+    EXPECT_TRUE(by_index[0].contains("error"));
+    EXPECT_EQ(by_index[1].at("completion_tokens"), 3);
+    EXPECT_TRUE(by_index[2].contains("error"));
 }
 
 // The window of a text as long as the context: BOS, then the text with its own BOS (lm-evaluation-harness).

@@ -21,7 +21,7 @@ def halves(verse):
 
 
 def write(folder, items):
-    """Writes tasks of so many items, with their data. Returns the tasks' names."""
+    """Writes tasks of `items` items, with their data. Returns the tasks' names."""
     folder, rng, all_verses = Path(folder), random.Random(7), verses()
     chosen = rng.sample(range(1, len(all_verses)), items)
     choices, passages, continued = [], [], []

@@ -14,7 +14,7 @@ from trireme_evaluate.items import MissingData  # noqa: E402
 from trireme_evaluate.store import OtherSettings  # noqa: E402
 from trireme_lm import TriremeError  # noqa: E402
 
-EXIT_DATA, EXIT_NO_INPUT, EXIT_SOFTWARE, EXIT_IO, EXIT_SIGINT = 65, 66, 70, 74, 130
+EXIT_DATA, EXIT_NO_INPUT, EXIT_SOFTWARE, EXIT_CANT_CREATE, EXIT_IO, EXIT_SIGINT = 65, 66, 70, 73, 74, 130
 
 
 def evaluate(task):
@@ -50,7 +50,9 @@ def main():
     except (ValueError, OtherSettings) as e:
         leave(EXIT_DATA, e)
     except TriremeError as e:
-        leave(EXIT_SOFTWARE, e)
+        leave(e.status if e.status and e.status > 0 else EXIT_SOFTWARE, e)
+    except pages.NotOurs as e:
+        leave(EXIT_CANT_CREATE, f"{e}: exists, and no evaluation has written it; name another folder (-o)")
     except OSError as e:
         leave(EXIT_IO, e)
     except KeyboardInterrupt:

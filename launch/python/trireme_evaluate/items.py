@@ -1,5 +1,7 @@
 """Items of evaluation suites: a prompt, the expected answers, and the metric that compares a model's answer with them."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, Mapping
@@ -23,7 +25,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Request:
-    """What a suite is asked for."""
+    """What a suite generates: lengths, tasks, number of items."""
     length: int  # most tokens of prompt and answer together; 0: as the data are
     count: Callable[[str], int]  # tokens of a text, special tokens included
     data: Path | None = None  # the file or folder of --data; None: not given

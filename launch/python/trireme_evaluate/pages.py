@@ -10,9 +10,25 @@ REPORT = Path(__file__).absolute().parents[2] / "report"
 Mode = namedtuple("Mode", "name bounded side_by_side")
 
 
+class NotOurs(Exception):
+    """A file of a page's name exists, and no report has written it."""
+
+
+def check(folder):
+    """Raises NotOurs if the pages cannot be written. Also called before an evaluation runs."""
+    sys.path.insert(0, str(REPORT))
+    import files
+
+    for name in ("index.html", "index.md"):
+        path = folder / name
+        if path.exists() and not files.is_ours(str(path)):
+            raise NotOurs(path)
+
+
 def write(folder, results):
     """Writes results.csv and, with matplotlib, the pages. Returns lines that say what was written."""
     folder.mkdir(parents=True, exist_ok=True)
+    check(folder)
     part = folder / ".results.csv.trireme-part"
     part.write_text(table.as_csv(results))
     part.replace(folder / "results.csv")
@@ -20,15 +36,20 @@ def write(folder, results):
         import matplotlib  # noqa: F401
     except ImportError:
         return [f"{folder / 'results.csv'}: written; no pages: {sys.executable} has no matplotlib"]
-    sys.path.insert(0, str(REPORT))
     import files
+
+    files.write(str(folder), made_of(results))
+    return [f"{folder / 'results.csv'}: written", f"{folder / 'index.html'}: written"]
+
+
+def made_of(results):
+    """The files of the pages, by name. The modules of the report can be imported."""
     from html_page import web_page
     from markdown_page import markdown
 
     page = page_of(results)
     made = {"index.html": web_page(page), "index.md": markdown(page), **page.images}
-    files.write(str(folder), {name: content for name, content in made.items() if not name.endswith(".svg")})
-    return [f"{folder / 'results.csv'}: written", f"{folder / 'index.html'}: written"]
+    return {name: content for name, content in made.items() if not name.endswith(".svg")}
 
 
 def page_of(results):
@@ -58,7 +79,7 @@ def main_row(results, suite):
 
 def budget_of(mode):
     """(policy, budget) of "h2o@512"; None for other modes."""
-    name, _, budget = mode.partition("@")
+    name, _, budget = mode.split(" ")[0].partition("@")
     return (name, int(budget)) if budget.isdigit() and is_policy(name) else None
 
 

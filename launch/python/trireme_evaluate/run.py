@@ -2,15 +2,15 @@
 
 import json
 import math
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from trireme_lm import TriremeError
-from trireme_lm.process import Process
+from trireme_lm.process import Process, environment_of, words_of
 
+from . import pages
 from .items import Request
 from .metrics import scores_of
 from .store import Store
@@ -38,7 +38,7 @@ def path_of(task, mode, suite, length):
 
 
 def request_of(task, suite, length, count):
-    """What a suite is asked for: its own tasks among the named ones."""
+    """The request to a suite: its own tasks among the named ones."""
     named = tuple(name for name in task["tasks"] if name in SUITES[suite].TASKS)
     return Request(length=length, count=count, data=Path(task["data"]) if task["data"] else None, tasks=named,
                    limit=task["limit"], seed=task["seed"])  # fmt: skip
@@ -56,8 +56,9 @@ def check(task):
         say(f"{suite}: {SUITES[suite].describe(request_of(task, suite, lengths_of(suite, task)[0], len))}")
 
 
-def environment_of(mode):
-    return {**mode["variables"], "TRIREME_NO_PROGRESS": "on", "TRIREME_LOG_LEVEL": "warn"}
+def variables_of(mode):
+    """The variables of the pipe. The configuration file has been read, and suites decide about the chat template."""
+    return {**mode["variables"], "TRIREME_CONFIG": None, "TRIREME_CHAT": None, "TRIREME_NO_PROGRESS": "on", "TRIREME_LOG_LEVEL": "warn"}
 
 
 class Runner:
@@ -68,7 +69,7 @@ class Runner:
         """The process of a mode. The one before it ends first, so that memory holds one model."""
         if self.mode != mode["name"]:
             self.close()
-            self.process = Process(["-m", self.task["model"]], self.task["program"], self.task["ranks"], environment_of(mode))
+            self.process = Process(["-m", self.task["model"]], self.task["program"], self.task["ranks"], variables_of(mode))
             self.mode = mode["name"]
         return self.process
 
@@ -92,7 +93,7 @@ class Runner:
         return self.made["around"]
 
     def items(self, suite, length):
-        """The same for every mode: texts are cut by the model's tokenizer."""
+        """Items do not depend on the mode: texts are cut by the model's tokenizer."""
         if (suite, length) not in self.made:
             request = request_of(self.task, suite, length, self.count)
             self.made[suite, length] = list(SUITES[suite].items(request))
@@ -139,12 +140,15 @@ class Runner:
         with tempfile.TemporaryDirectory() as folder:
             turns, report = Path(folder, "turns.jsonl"), Path(folder, "report.json")
             turns.write_text("".join(json.dumps({"turns": [item.prompt]}) + "\n" for item in items))
-            env = {k: v for k, v in {**os.environ, **environment_of(mode)}.items() if v is not None}
-            words = [self.task["program"], "generate", "-m", self.task["model"], "--session", str(turns), "--report-json", str(report),
+            variables = {**variables_of(mode), "TRIREME_PARALLEL": None, "TRIREME_CHAT": "on" if self.task["chat"] else None}
+            env = environment_of(variables, self.task["ranks"])
+            words = ["generate", "-m", self.task["model"], "--session", str(turns), "--report-json", str(report),
                      "--temp", "0", "-n", str(items[0].max_tokens)]  # fmt: skip
-            done = subprocess.run(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            words = words_of(self.task["program"], words, self.task["ranks"])
+            done = subprocess.run(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
             if done.returncode:
-                raise TriremeError(done.stderr.strip().splitlines()[-1])
+                said = done.stderr.strip().splitlines() or [f"trireme generate ended with status {done.returncode}"]
+                raise TriremeError(said[-1], done.returncode)
             for item, turn in zip(items, json.loads(report.read_text())["turns"]):
                 if (item.task, item.name) not in store.answers:
                     store.add(answered(item, turn))
@@ -173,6 +177,7 @@ def answered(item, turn):
 def run(task):
     """Answers every item of this shard that has no answer yet."""
     check(task)
+    pages.check(Path(task["output"]))
     runner = Runner(task)
     try:
         for mode, suite, length in cells(task):

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections import namedtuple
+from pathlib import Path
 
 from .run import lengths_of, path_of
 
@@ -46,6 +47,35 @@ def of_cell(suite, length, mode, answers):
 def shown(metric, score):
     factor, decimals = SHOWN.get(metric, (100, 1))
     return f"{score * factor:.{decimals}f}"
+
+
+def of_file(path):
+    """The results in a file that as_csv() has made."""
+    with open(path, newline="", encoding="utf-8", errors="replace") as file:
+        lines = list(csv.reader(file))
+    if not lines or tuple(lines[0]) != Result._fields:
+        raise ValueError(f"{path}: found the columns {','.join(lines[0]) if lines else 'none'}, expected {','.join(Result._fields)}")
+    results = []
+    for number, line in enumerate(lines[1:], 2):
+        try:
+            suite, task, length, mode, metric, items, score = line
+            results.append(Result(suite, task, int(length), mode, metric, int(items), float(score)))
+        except ValueError:
+            raise ValueError(f"{path}:{number}: found {','.join(line)}, expected {','.join(Result._fields)}") from None
+    if not results:
+        raise ValueError(f"{path}: no results")
+    return results
+
+
+def of_files(paths):
+    """The results of several files. A mode that several files have is named with the folder of each."""
+    of = {path: of_file(path) for path in paths}
+    names = [mode for results in of.values() for mode in modes_of(results)]
+    named = []
+    for path, results in of.items():
+        folder = Path(path).absolute().parent.name
+        named += [r._replace(mode=f"{r.mode} ({folder})") if names.count(r.mode) > 1 else r for r in results]
+    return named
 
 
 def modes_of(results):

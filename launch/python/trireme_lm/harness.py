@@ -44,7 +44,8 @@ class TriremeLM(LM):
         return results
 
     def generate_until(self, requests, disable_tqdm=False):
-        asked = [self._request(*request.args) for request in requests]
+        # Sampled requests have a seed each, because a task may repeat one.
+        asked = [dict(self._request(*request.args), seed=number) for number, request in enumerate(requests)]
         texts = []
         for request, answer in zip(requests, self.engine._process.ask(asked)):
             texts.append(answer["text"])
@@ -57,7 +58,7 @@ class TriremeLM(LM):
         sampled = settings.pop("do_sample", None)
         temperature = float(settings.pop("temperature", 1.0 if sampled else 0.0)) if sampled is not False else 0.0
         request = {"prompt": context, "truncate_left": True, "temperature": temperature,
-                   "max_tokens": int(settings.pop("max_gen_toks", settings.pop("max_length", self._most))),
+                   "max_tokens": self._most_tokens(settings),
                    "stop": [until] if isinstance(until, str) else list(until)}  # fmt: skip
         if self.engine.bos and context.startswith(self.engine.bos):
             request["add_special"] = False  # as after a chat template
@@ -66,6 +67,13 @@ class TriremeLM(LM):
                 request[key] = settings[key]
         request["stop"] = [text for text in request["stop"] if text]
         return request
+
+    def _most_tokens(self, settings):
+        """The harness's names of the most new tokens, in its order (normalize_gen_kwargs)."""
+        for name in ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens"):
+            if settings.get(name) is not None:
+                return int(settings[name])
+        return self._most
 
     @property
     def tokenizer_name(self):

@@ -8,8 +8,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "model/tokenizer/chat_template.h"
+#include "model/tokenizer/folder_tokenizer.h"
+#include "model/tokenizer/gguf_tokenizer_reader.h"
 #include "model/tokenizer/stream_decoder.h"
 #include "model/tokenizer/tokenizer.h"
+#include "tests/support/process.h"
 
 namespace trireme::test {
 namespace {
@@ -97,6 +101,33 @@ INSTANTIATE_TEST_SUITE_P(Tokenizer, Golden,
                          testing::Values("llama3", "gpt2", "gpt2-prefix-space", "smollm", "qwen2", "gguf-qwen2",
                                          "llama2", "llama2-metaspace", "llama2-unk", "sentencepiece", "gguf-llama-bpe",
                                          "gguf-gpt-2", "gguf-smollm", "gguf-spm"),
+                         [](const auto& each) {
+                             std::string name = each.param;
+                             std::replace(name.begin(), name.end(), '-', '_');
+                             return name;
+                         });
+
+// The files that `convert -o FOLDER` makes of a GGUF file's tokenizer.
+class FolderOfGguf : public Golden {};
+
+TEST_P(FolderOfGguf, IdsEqualTheReference) {
+    const TempFolder folder;
+    const auto gguf = read_gguf_tokenizer(kData / GetParam() / "tokenizer.gguf");
+    const ChatTemplate chat = {.where = "", .source = "{{ messages }}", .with_tools = "tools", .variables = {}};
+    for (const auto& [name, bytes] : folder_tokenizer(gguf, chat)) write_file(folder / name, bytes);
+    const auto tokenizer = load_tokenizer(folder.path()), own = make_tokenizer(gguf);
+    expect_golden(*tokenizer, GetParam());
+    EXPECT_EQ(tokenizer->bos(), own->bos());
+    EXPECT_EQ(tokenizer->eos(), own->eos());
+    EXPECT_EQ(tokenizer->encode("x", true), own->encode("x", true));
+    const auto read = read_chat_template(folder.path());
+    ASSERT_TRUE(read);
+    EXPECT_EQ(read->source, chat.source);
+    EXPECT_EQ(read->with_tools, chat.with_tools);
+}
+
+INSTANTIATE_TEST_SUITE_P(Tokenizer, FolderOfGguf,
+                         testing::Values("gguf-qwen2", "gguf-llama-bpe", "gguf-gpt-2", "gguf-smollm", "gguf-spm"),
                          [](const auto& each) {
                              std::string name = each.param;
                              std::replace(name.begin(), name.end(), '-', '_');

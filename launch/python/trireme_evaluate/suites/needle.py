@@ -1,4 +1,6 @@
-"""The needle in a haystack: one made-up fact at a depth of a long text, asked for in its own words or in quite other ones."""
+"""The needle in a haystack: one made-up fact at a depth of a long text. One task asks in the words of the fact, one in other words."""
+
+from __future__ import annotations
 
 import random
 from collections import namedtuple
@@ -53,16 +55,16 @@ NEEDLES = (
 
 def schedule(limit: int) -> list[tuple[int, int]]:
     """(depth, round) of each item. Fewer items than depths are spread over them; more begin another round."""
-    wanted = limit or len(DEPTHS)
-    if wanted == 1:
+    number = limit or len(DEPTHS)
+    if number == 1:
         return [(50, 0)]
-    if wanted < len(DEPTHS):
-        return [(DEPTHS[i * (len(DEPTHS) - 1) // (wanted - 1)], 0) for i in range(wanted)]
-    return [(DEPTHS[i % len(DEPTHS)], i // len(DEPTHS)) for i in range(wanted)]
+    if number < len(DEPTHS):
+        return [(DEPTHS[i * (len(DEPTHS) - 1) // (number - 1)], 0) for i in range(number)]
+    return [(DEPTHS[i % len(DEPTHS)], i // len(DEPTHS)) for i in range(number)]
 
 
 def hidden(text: Essay, start: int, count: int, sentence: str, depth: int) -> str:
-    """So many words of a text from a word on, with a sentence behind the last one that ends before the depth."""
+    """`count` words of a text from a word on, with a sentence after the last one that ends before the depth."""
     units, before = text.units(count, start), count * depth // 100
     units.insert(max((end for end in text.sentences(count, start) if end <= before), default=0), sentence)
     return " ".join(units)
@@ -90,8 +92,8 @@ def describe(request: Request) -> str:
 
 def items(request: Request) -> Iterator[Item]:
     if request.length <= 0:
-        raise ValueError(f"needle: length {request.length} found, a number of tokens wanted")
+        raise ValueError(f"needle: length {request.length} found, expected a number of tokens")
     for task in request.tasks:
         if task not in TASKS:
-            raise ValueError(f"needle: task {task} found, one of {', '.join(TASKS)} wanted")
+            raise ValueError(f"needle: task {task} found, expected one of {', '.join(TASKS)}")
     return (item for task in request.tasks or TASKS for item in of_task(task, request))

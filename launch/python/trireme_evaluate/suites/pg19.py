@@ -16,7 +16,7 @@ def books(request):
     if request.data is None or not request.data.is_dir():
         where = "--data is not given" if request.data is None else f"{request.data} is not a folder"
         raise MissingData(f"pg19: {where}; expected a folder of books as .txt files")
-    found = sorted(path for path in request.data.iterdir() if path.suffix == ".txt")
+    found = sorted(path for path in request.data.iterdir() if path.suffix == ".txt" and path.stat().st_size > 1)
     if not found:
         raise MissingData(f"pg19: {request.data} has no .txt file; expected a book in each")
     return list(islice(found, request.limit or None))
@@ -29,7 +29,7 @@ def items(request):
 
 
 def item(path, length):
-    """A book's first tokens: the text is cut where so many characters begin a line."""
+    """A book's first tokens: the text is cut at the last line that begins within the limit."""
     text = path.read_text(encoding="utf-8", errors="replace")
     most = LENGTHS_READ * length * BYTES_A_TOKEN // 2
     if len(text) > most:

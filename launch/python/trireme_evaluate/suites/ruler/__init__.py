@@ -1,4 +1,4 @@
-"""RULER: 13 synthetic tasks of long contexts, generated at the exact length that is asked for (Hsieh et al., 2024)."""
+"""RULER: 13 synthetic tasks of long contexts, generated at the exact length that is requested (Hsieh et al., 2024)."""
 
 import random
 from itertools import count, islice
@@ -44,10 +44,10 @@ def of_task(task: str, request: Request) -> Iterator[Item]:
 
 def items(request: Request) -> Iterator[Item]:
     if request.length <= 0:
-        raise ValueError(f"ruler: length {request.length} found, a number of tokens wanted")
+        raise ValueError(f"ruler: length {request.length} found, expected a number of tokens")
     for task in request.tasks:
         if task not in TASKS:
-            raise ValueError(f"ruler: task {task} found, one of {', '.join(TASKS)} wanted")
+            raise ValueError(f"ruler: task {task} found, expected one of {', '.join(TASKS)}")
         if task in questions.FILES:
             questions.check(task, request)
     return (item for task in request.tasks or available(request) for item in of_task(task, request))

@@ -1,5 +1,7 @@
 """Essay haystacks: running text that needles are hidden in, between two sentences."""
 
+from __future__ import annotations
+
 from bisect import bisect_right
 from functools import cache
 from pathlib import Path
@@ -10,7 +12,7 @@ PACKAGED = Path(__file__).resolve().parents[2] / "data" / "haystack.txt"
 
 
 class Essay:
-    """A text as words. It begins again when more words are wanted than it has."""
+    """A text as words. It begins again when it has fewer words than requested."""
     separator = " "
 
     def __init__(self, text: str, name: str):
@@ -47,7 +49,7 @@ def read(folder: Path | None) -> Essay:
     files = sorted(folder.glob("*.txt"))
     text = " ".join(file.read_text("utf-8") for file in files)
     if not text.strip():
-        raise MissingData(f"{folder}: no text found, essays as *.txt files wanted")
+        raise MissingData(f"{folder}: no text found, expected essays as *.txt files")
     return Essay(text, f"{len(files)} text file{'s' if len(files) > 1 else ''} of {folder}")
 
 

@@ -1,9 +1,11 @@
 """Fit of a prompt to a length: the search for the most units of a haystack that leave room for the answer."""
 
+from __future__ import annotations
+
 from math import floor
 from typing import Callable
 
-PROBE = 16  # units between the first two probes, which tell the tokens of a unit
+PROBE = 16  # units between the first two probes, which give the tokens of a unit
 BISECT_AFTER = 8  # probes
 
 
@@ -37,7 +39,7 @@ class Fitting:
         return min(max(aim, fits + 1), exceeds - 1)
 
     def prompt(self, build: Callable[[int], str], least: int = 1, most: int | None = None) -> str:
-        """The longest prompt that fits. `build` makes one of so many units, `least` to `most`; more units, more tokens."""
+        """The longest prompt that fits. `build(n)` makes one of n units, `least` to `most`; more units have more tokens."""
         most = max(least, self.room if most is None else most)
         fits, exceeds, best, first, probes = least - 1, most + 1, "", None, 0
         units = min(max(self.guess or least, least), most)
@@ -55,6 +57,6 @@ class Fitting:
             units = self.following(units, tokens, probes, fits, exceeds)
         if not best:
             found = tokens + self.max_tokens
-            raise TooShort(f"{self.task}: length {self.length} found, at least {found} tokens wanted for its shortest prompt")
+            raise TooShort(f"{self.task}: length {self.length} found, expected at least {found} tokens for its shortest prompt")
         self.guess = fits
         return best

@@ -1,4 +1,4 @@
-"""Needle tasks (niah_*): sentences that give a value to a key, hidden in a haystack; some of the values are asked for."""
+"""Needle tasks (niah_*): sentences that give a value to a key, hidden in a haystack; the question names some of the keys."""
 
 import random
 import uuid
@@ -73,7 +73,7 @@ class Needles:
 
 
 class Lines:
-    """A haystack of lines: the noise sentences again and again, or needles that nobody asks for."""
+    """A haystack of lines: the noise sentences again and again, or needles that the question does not name."""
     separator = "\n"
 
     def __init__(self, needles: Needles | None):
@@ -93,7 +93,7 @@ class Lines:
 
 
 def hide(haystack, count: int, needles: list[str], depths: list[float]) -> str:
-    """So many units of a haystack with needles at the depths, which are sorted."""
+    """Units of a haystack with needles at the depths, which are sorted."""
     units, places = haystack.units(count), haystack.places(count, depths)
     for place, needle in reversed(list(zip(places, needles))):
         units.insert(place, needle)

@@ -1,5 +1,7 @@
 """Questions about documents: SQuAD (qa_1) and HotpotQA (qa_2) hidden among documents of other questions."""
 
+from __future__ import annotations
+
 import json
 import random
 from dataclasses import dataclass

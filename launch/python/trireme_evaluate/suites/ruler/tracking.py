@@ -1,4 +1,4 @@
-"""Variable tracking (vt): a chain of assignments hidden in noise; all variables that have its value are asked for."""
+"""Variable tracking (vt): a chain of assignments hidden in noise; the answer is all variables that have its value."""
 
 import random
 import re
@@ -34,7 +34,7 @@ class Chain:
 
     def prompt(self, lines: int) -> str:
         sentences = [NOISE + "\n"] * lines
-        if lines <= len(self.assignments):  # too few gaps between lines: those between sentences, too
+        if lines <= len(self.assignments):  # too few gaps between lines: also those between sentences
             sentences = re.findall(r"[^.]+\.\n?", (NOISE + "\n").replace(". ", ".")) * lines
         places = [int(len(sentences) * depth) for depth in self.depths]
         for place, assignment in reversed(list(zip(places, self.assignments))):

@@ -43,7 +43,7 @@ class WordList:
         return self.words[:COMMON_WORDS]
 
     def prompt(self, count: int) -> str:
-        """A list of so many distinct words."""
+        """A list of `count` distinct words."""
         while len(self.words) < count:
             self.words = list(dict.fromkeys([*self.words, *(pair(self.pairs) for _ in range(count - len(self.words)))]))
         listed = self.common() * self.repeats[0] + self.words[COMMON_WORDS:count] * self.repeats[1]
@@ -65,7 +65,7 @@ def common_words(task: str, request: Request, draws: Iterator[random.Random]) ->
 
 
 class CodedText:
-    """A text of random words whose frequencies follow Zipf's law with exponent 2. The most frequent one is dots."""
+    """A text of random words whose frequencies follow a Zipf distribution with exponent 2. The most frequent one is dots."""
 
     def __init__(self, rng: random.Random, vocabulary: int):
         words: dict[str, None] = {}
@@ -82,7 +82,7 @@ class CodedText:
 def frequent_words(task: str, request: Request, draws: Iterator[random.Random]) -> Iterator[tuple[str, tuple[str, ...]]]:
     vocabulary = request.length // 50
     if vocabulary < 5:
-        raise TooShort(f"{task}: length {request.length} found, at least 250 wanted")
+        raise TooShort(f"{task}: length {request.length} found, expected at least 250 tokens")
     fitting = Fitting(task, request.count, request.length, FREQUENT_TOKENS)
     for rng in draws:
         text = CodedText(rng, vocabulary)
