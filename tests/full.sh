@@ -274,6 +274,7 @@ item_17() {
     "$venv/bin/python" tests/lm_eval/compare.py build/release/launch/trireme 2>/dev/null || return
     "$venv/bin/python" tests/lm_eval/compare.py build/release/launch/trireme "$folder/demo" --items 24 2>/dev/null || return
     rm -rf "$folder"
+    tests/wheel.sh "$venv/bin/python"
 }
 
 # Sets demo: a folder with the demo model, in the format that the reference reads.

@@ -41,7 +41,11 @@ def find_program(program=None):
 
 def words_of(program, words, ranks):
     """The words that start a command on `ranks` ranks."""
-    return ["mpirun", "-n", str(ranks), program, *words] if ranks > 1 else [program, *words]
+    if ranks == 1:
+        return [program, *words]
+    if Path(program).name == "run":  # a tree that has its own mpirun
+        return [program, "-n", str(ranks), *words]
+    return ["mpirun", "-n", str(ranks), program, *words]
 
 
 def environment_of(variables, ranks):
