@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/reference/command-line.md"
-COMMANDS = ("generate", "batch", "score", "bench", "plan", "doctor", "tokenize", "convert", "report")
+COMMANDS = ("generate", "chat", "batch", "pipe", "score", "evaluate", "bench", "plan", "doctor", "tokenize", "convert", "report")
 
 
 def help_of(program, *words):

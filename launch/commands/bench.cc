@@ -150,13 +150,17 @@ void run_bench(const Start& given, const RankGroup& rank_group) {
     if (std::ranges::none_of(o.modes, [](const Mode& m) { return m.policy != KvPolicy::kFull; })) {
         warn_of_unused_eviction(o, engine.bounding(), INT64_MAX);
     }
+    std::vector<BenchTexts> all_texts;  // before anything is measured, because a folder may be missing
+    for (const std::string& dataset : datasets) {
+        o.dataset = dataset;
+        all_texts.push_back(read_bench_texts(start, rank_group, engine, n));
+    }
+    if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
     RunLog log(o, rank_group.comm().rank(), rank_group.comm().size());
     std::vector<nlohmann::ordered_json> rows;
     Ended ended;
     for (size_t d = 0; d < datasets.size() && !ended.early(); ++d) {
-        o.dataset = datasets[d];
-        const BenchTexts texts = read_bench_texts(start, rank_group, engine, n);
-        if (d == 0 && start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
+        const BenchTexts& texts = all_texts[d];
         for (size_t t = 0; t < temperatures.size() && !ended.early(); ++t) {
             o.sampling.temperature = temperatures[t];
             const std::string dataset = datasets.size() > 1 ? datasets[d] : "";

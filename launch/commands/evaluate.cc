@@ -54,6 +54,7 @@ void run_evaluate(const Options& o) {
                     {"shard", o.evaluation.shard},
                     {"shards", o.evaluation.shards},
                     {"output", o.output_path},
+                 {"force", o.force},
                     {"modes", Ordered::array()}};
     for (const Mode& mode : o.modes) {
         task["modes"].push_back({{"name", mode.name}, {"variables", variables_of(options_of(o, mode))}});

@@ -47,6 +47,8 @@ class Pipe {
         share(costs, rank_group.comm());
         runs_.emplace(start, rank_group, engine_, std::move(costs), log_);
         make_room(kRoom, 1, 1);
+        warn_of_unused_eviction(options_, engine_.bounding(), engine_.longest_context());
+        warn_of_unused({options_});
         runs_->rounds().add({.status = [&] { return rank_group_.first() && out_.closed() ? kReaderGone : 0; }});
         remember_signals();
     }

@@ -1,5 +1,7 @@
 #include "launch/commands/pipe_requests.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "launch/flags/parse.h"
@@ -71,6 +73,15 @@ PipeRequest read(std::string_view text, int64_t index, const Options& o, const C
         return checked_ids({ids.begin(), ids.end()}, files.config().vocab, INT64_MAX, Command::kScore, where);
     };
     const bool pair = object.contains("context") && object.contains("continuation");
+    const auto any_of = [&](std::initializer_list<const char*> keys) {
+        return std::ranges::any_of(keys, [&](const char* key) { return object.contains(key); });
+    };
+    require(pair || !any_of({"context", "continuation"}), Exit::kData,
+            "{}: has a context or a continuation alone; want both", where);
+    require(pair || any_of({"prompt", "messages", "input_ids", "article", "rolling", "text", "tokenize", "render"}),
+            Exit::kData,
+            "{}: has none of prompt, messages, input_ids, context and continuation, rolling, text, tokenize, render",
+            where);
     require(!(pair || object.contains("rolling") || object.contains("text")) || o.eviction.policy == KvPolicy::kFull ||
                 o.eviction.budget_share == 0,
             Exit::kConfig,

@@ -102,7 +102,8 @@ class Evaluate(unittest.TestCase):
         self.assertEqual(first.read_bytes().splitlines()[:4], before)
         self.assertEqual(without_times(self.answers()), without_times(whole))
         refused = self.run_it(*words, "--kv-window", "32", status=65)
-        self.assertIn("needle-400-full.jsonl: its answers were made with other settings (variables)", refused.stderr)
+        self.assertIn("needle-400-full.jsonl: its answers were made with other settings (--kv-window)", refused.stderr)
+        self.assertIn("0 done before", self.run_it(*words, "--kv-window", "32", "--force").stderr)
 
     def test_shards_are_the_whole(self):
         words = ("--suite", "needle", "--tasks", "needle", "--lengths", "300,400", "--modes", "full,h2o@64", "--limit", "2")
@@ -139,7 +140,7 @@ class Reports(unittest.TestCase):
                 files.append(Path(folder, name, "results.csv"))
                 files[-1].parent.mkdir()
                 results = [table.Result("ruler", "vt", length, mode, "all", 4, score) for length in (512, 1024)
-                           for mode in ("full", f"h2o@{int(score * 400)}")]  # fmt: skip
+                           for mode in ("full", "h2o@64", "h2o@128")]  # fmt: skip
                 files[-1].write_text(table.as_csv(results))
             report = lambda *words: subprocess.run([PROGRAM, "report", "-o", str(Path(folder, "pages")), *map(str, words)],
                                                    capture_output=True, text=True)  # noqa: E731  # fmt: skip
@@ -148,8 +149,8 @@ class Reports(unittest.TestCase):
                 self.skipTest("no Python with h5py and matplotlib")
             self.assertEqual(done.returncode, 0, done.stderr)
             page = Path(folder, "pages/index.md").read_text()
-            self.assertIn("| suite | task | length | metric | items | full (one) | h2o@100 | full (two) | h2o@300 |", page)
-            self.assertIn("| ruler | vt | 512 | all | 4 | 25.0 | 25.0 | 75.0 | 75.0 |", page)
+            self.assertIn("| suite | task | length | metric | items | full (one) | h2o@64 (one) | h2o@128 (one) | full (two) | h2o@64 (two) | h2o@128 (two) |", page)
+            self.assertIn("| ruler | vt | 512 | all | 4 | 25.0 | 25.0 | 25.0 | 75.0 | 75.0 | 75.0 |", page)
             self.assertTrue(Path(folder, "pages/ruler-budget.png").exists())
             files[0].write_text("a,b\n")
             refused = report(*files)

@@ -228,7 +228,7 @@ TEST(Pipe, AnswersErrorsAndContinues) {
     const auto error = [&](size_t i) { return all.at(i + 1).value("error", "none"); };
     EXPECT_THAT(error(0), HasSubstr("request 0"));
     EXPECT_THAT(error(1), HasSubstr("request 1: holds array"));
-    EXPECT_THAT(error(2), HasSubstr("has neither prompt"));
+    EXPECT_THAT(error(2), HasSubstr("has none of prompt"));
     EXPECT_THAT(error(3), HasSubstr("prompt is number"));
     EXPECT_THAT(error(4), HasSubstr("the continuation has no tokens"));
     EXPECT_THAT(error(5), HasSubstr("max_tokens"));

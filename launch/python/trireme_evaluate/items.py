@@ -19,6 +19,7 @@ class Item:
     stop: tuple[str, ...] = ()
     temperature: float = 0.0
     top_p: float = 1.0
+    top_k: int = 0  # 0: all
     bos: bool = True  # whether the prompt begins with the tokenizer's special tokens
     extra: Mapping[str, object] = field(default_factory=dict)  # what the metric needs besides: classes, language
 

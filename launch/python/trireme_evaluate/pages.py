@@ -78,9 +78,10 @@ def main_row(results, suite):
 
 
 def budget_of(mode):
-    """(policy, budget) of "h2o@512"; None for other modes."""
-    name, _, budget = mode.split(" ")[0].partition("@")
-    return (name, int(budget)) if budget.isdigit() and is_policy(name) else None
+    """(policy, budget) of "h2o@512", and ("h2o (folder)", budget) of "h2o@512 (folder)"; None for other modes."""
+    mode, _, source = mode.partition(" ")
+    name, _, budget = mode.partition("@")
+    return (f"{name} {source}".strip(), int(budget)) if budget.isdigit() and is_policy(name) else None
 
 
 def is_policy(name):
@@ -92,7 +93,8 @@ def is_policy(name):
 def look(mode):
     import style
 
-    return style.look(Mode(mode.split("@")[0], is_policy(mode.split("@")[0]), 1))
+    name = mode.split(" ")[0].split("@")[0]
+    return style.look(Mode(name, is_policy(name), 1))
 
 
 def value(result):
@@ -120,6 +122,13 @@ def by_length(suite, results):
     return style.finish(figure, f"{suite}: score by length", handles, labels)
 
 
+def line_of(policy, lines):
+    """The same policy in several evaluations has lines of different kinds."""
+    name = policy.split(" ")[0]
+    same = [other for other, _ in lines if other.split(" ")[0] == name]
+    return ("-", ":", "-.", "--")[list(dict.fromkeys(same)).index(policy) % 4]
+
+
 def by_budget(suite, results):
     budgets = {r: budget_of(r.mode) for r in results}
     lines = {}
@@ -138,10 +147,10 @@ def by_budget(suite, results):
         for (policy, of_length), of in lines.items():
             if of_length == length:
                 color, mark = look(policy)
-                axes.plot(*zip(*sorted(of)), color=color, marker=mark, label=style.plain(policy))
+                axes.plot(*zip(*sorted(of)), color=color, marker=mark, linestyle=line_of(policy, lines), label=style.plain(policy))
         for r in results:
-            if r.length == length and r.mode in ("full", "none"):
-                axes.axhline(value(r), color=style.GREY, linestyle="--", label="full cache")
+            if r.length == length and r.mode.split(" ")[0] in ("full", "none"):
+                axes.axhline(value(r), color=style.GREY, linestyle="--", label=style.plain(f"full cache{r.mode[4:]}"))
         ticks = sorted({budget for (_, n), of in lines.items() if n == length for budget, _ in of})
         axes.set_xscale("log", base=2)
         axes.set_xticks(ticks, [str(n) for n in ticks])

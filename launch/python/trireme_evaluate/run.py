@@ -13,7 +13,7 @@ from trireme_lm.process import Process, environment_of, words_of
 from . import pages
 from .items import Request
 from .metrics import scores_of
-from .store import Store
+from .store import UNUSED, Store
 from .suites import SUITES
 
 AS_DATA = ("xsum", "mtbench")  # suites without lengths
@@ -58,7 +58,7 @@ def check(task):
 
 def variables_of(mode):
     """The variables of the pipe. The configuration file has been read, and suites decide about the chat template."""
-    return {**mode["variables"], "TRIREME_CONFIG": None, "TRIREME_CHAT": None, "TRIREME_NO_PROGRESS": "on", "TRIREME_LOG_LEVEL": "warn"}
+    return {**mode["variables"], **dict.fromkeys(UNUSED), "TRIREME_CONFIG": None, "TRIREME_CHAT": None, "TRIREME_NO_PROGRESS": "on", "TRIREME_LOG_LEVEL": "warn"}
 
 
 class Runner:
@@ -102,7 +102,7 @@ class Runner:
     def cell(self, mode, suite, length):
         cell = {"suite": suite, "length": length, "mode": mode["name"], "variables": mode["variables"],
                 **{key: self.task[key] for key in ("model", "limit", "seed", "tasks", "chat")}}  # fmt: skip
-        store = Store(path_of(self.task, mode, suite, length), cell)
+        store = Store(path_of(self.task, mode, suite, length), cell, again=self.task["force"])
         try:
             if suite == "mtbench":
                 self.conversation(mode, store, length)
@@ -127,7 +127,8 @@ class Runner:
             return {"text": item.prompt, "window": item.extra["window"], "stride": item.extra["stride"]}
         chat = self.task["chat"] and item.extra.get("chat", True)
         prompt = {"messages": [{"role": "user", "content": item.prompt}]} if chat else {"prompt": item.prompt, "add_special": item.bos}
-        return {**prompt, "max_tokens": item.max_tokens, "temperature": item.temperature, "top_p": item.top_p, "stop": list(item.stop)}
+        return {**prompt, "max_tokens": item.max_tokens, "temperature": item.temperature, "top_p": item.top_p, "top_k": item.top_k, "min_p": 0,
+                "stop": list(item.stop)}  # fmt: skip
 
     def conversation(self, mode, store, length):
         """All turns in one run of `generate --session`: its cache is never reset, so it cannot continue in the middle."""

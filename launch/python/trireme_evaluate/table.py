@@ -68,14 +68,10 @@ def of_file(path):
 
 
 def of_files(paths):
-    """The results of several files. A mode that several files have is named with the folder of each."""
+    """The results of several files. With more than one, modes are named with the folder of their file."""
     of = {path: of_file(path) for path in paths}
-    names = [mode for results in of.values() for mode in modes_of(results)]
-    named = []
-    for path, results in of.items():
-        folder = Path(path).absolute().parent.name
-        named += [r._replace(mode=f"{r.mode} ({folder})") if names.count(r.mode) > 1 else r for r in results]
-    return named
+    folder = {path: f" ({Path(path).absolute().parent.name})" if len(of) > 1 else "" for path in of}
+    return [r._replace(mode=r.mode + folder[path]) for path, results in of.items() for r in results]
 
 
 def modes_of(results):
@@ -92,7 +88,9 @@ def rows(results):
     lines = []
     for (suite, task, length, metric), of in by_row.items():
         cells = [shown(metric, of[mode].score) if mode in of else "-" for mode in modes]
-        lines.append([suite, task, str(length or "-"), metric, str(max(r.items for r in of.values())), *cells])
+        items = sorted({r.items for r in of.values()})
+        counts = str(items[0]) if len(items) == 1 else f"{items[0]} to {items[-1]}"
+        lines.append([suite, task, str(length or "-"), metric, counts, *cells])
     return heading, lines
 
 

@@ -1,6 +1,6 @@
 """XSUM as the H2O cookbook evaluates it: summaries of one sentence, scored by ROUGE-2 of the package `rouge`.
 
-A line of the data has `article` (the whole prompt, with examples), `summary_gt`, `max_tokens`, and the settings of the
+A line of the data has `article` or `prompt` (the whole prompt, with examples), `summary_gt`, `max_tokens`, and the settings of the
 sampler. The prompt has no BOS, and is never cut: the request's length has no effect. The cookbook's script drops the last
 character of an answer without a stop string; here it stays."""
 
@@ -10,8 +10,9 @@ from trireme_evaluate.items import Item, MissingData
 from trireme_evaluate.jsonl import COUNT, STRING, STRINGS, TEMPERATURE, TOP_P, records
 
 TASKS = ("xsum",)
-REQUIRED = {"article": STRING, "summary_gt": STRING, "max_tokens": COUNT}
-OPTIONAL = {"temperature": TEMPERATURE, "top_p": TOP_P, "stop": STRINGS}
+REQUIRED = {"summary_gt": STRING, "max_tokens": COUNT}
+OPTIONAL = {"article": STRING, "prompt": STRING, "temperature": TEMPERATURE, "top_p": TOP_P, "stop": STRINGS}
+TOP_K = 50  # transformers' default, which the cookbook's script leaves
 
 
 def data_of(request):
@@ -25,24 +26,28 @@ def data_of(request):
     return request.data
 
 
-def item(number, record):
+def item(path, number, record):
+    prompt = record.get("article", record.get("prompt"))
+    if prompt is None:
+        raise ValueError(f"{path}:{number}: found no \"article\", expected a string (or \"prompt\")")
     return Item(
         task="xsum",
         name=str(number),
-        prompt=record["article"],
+        prompt=prompt,
         references=(record["summary_gt"],),
         max_tokens=record["max_tokens"],
         metric="rouge-2",
         stop=tuple(record.get("stop", ())),
         temperature=float(record.get("temperature", 0.0)),
         top_p=float(record.get("top_p", 1.0)),
+        top_k=TOP_K,
         bos=False,
     )
 
 
 def items(request):
-    lines = records(data_of(request), REQUIRED, OPTIONAL)
-    return (item(*line) for line in islice(lines, request.limit or None))
+    path = data_of(request)
+    return (item(path, *line) for line in islice(records(path, REQUIRED, OPTIONAL), request.limit or None))
 
 
 def describe(request):
