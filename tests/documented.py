@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests/data"
 MODEL, DRAFT, SHARING = DATA / "models/kjv-target", DATA / "models/kjv-draft", DATA / "models/kjv-lckv"
 NAMES = {"MODEL": MODEL, "DEMO_MODEL": MODEL, "YARN_LLAMA_2_7B_128K": MODEL, "DRAFT": DRAFT, "LLAMA_68M": DRAFT, "TINYLLAMA_LCKV": SHARING,
-         "TEXT": "book.txt", "LONG_TEXT": "book.txt", "BOOK.txt": "book.txt", "kjv_4096.txt": "book.txt", "PAIRS.jsonl": "pairs.jsonl", "C": "64"}
+         "TEXT": "book.txt", "LONG_TEXT": "book.txt", "BOOK.txt": "book.txt", "kjv_4096.txt": "book.txt", "PAIRS.jsonl": "pairs.jsonl", "DATA": "data", "C": "64"}
 SHAPES = {"MODEL": ROOT / "configs/models/llama-2-7b-128k", "DRAFT": ROOT / "configs/models/llama-68m"}
 # Lines of output in documents: log lines, rows of tables, results, and what plan prints.
 OUTPUT = re.compile(r"    (\[0/1 |\| (?!-)|\{\"(index|tokens)\"|[\d.]+ (ms|times) )")
@@ -77,7 +77,9 @@ def modes_of(words):
         name = words[words.index("--config") + 1]
         for line in (ROOT / (name if "/" in name else f"configs/{name}.ini")).read_text().splitlines():
             modes = line.split("=")[1].strip() if line.startswith("modes =") else modes
-    return [] if modes is None else ["--modes", re.sub(r"@\d+", "@2", modes)]
+    if modes is None:
+        return []
+    return ["--modes", ",".join(dict.fromkeys(re.sub(r"@\d+", "@2", modes).split(",")))]
 
 
 def smaller(command, words):
@@ -96,6 +98,9 @@ def smaller(command, words):
         return ["-t", "1"]
     if command == "chat":
         return ["-n", "4", "-t", "1", "-c", "1900"]
+    if command == "evaluate":
+        lengths = ["--lengths", "1400,1800"] if "--lengths" in words else []
+        return [*lengths, "--limit", "1", "-t", "1", "--force"]
     return ["--force"] if command == "convert" else []
 
 
@@ -109,6 +114,11 @@ def ready(folder):
     pairs = [{"prompt": verses[i * 500:i * 500 + 1500], "summary_gt": verses[:90]} for i in range(3)]
     for name in ("requests.jsonl", "prompts.jsonl"):
         (folder / name).write_text("".join(json.dumps(p) + "\n" for p in pairs))
+    summary = {"article": verses[:1500], "summary_gt": verses[:90], "max_tokens": 8, "temperature": 0.3}
+    (folder / "xsum.jsonl").write_text(json.dumps(summary) + "\n")
+    for name in ("pg19", "lwm"):
+        (folder / "data" / name).mkdir(parents=True)
+        (folder / "data" / name / "book.txt").write_text(verses[:3000])
     (folder / "pairs.jsonl").write_text(json.dumps({"context": verses[:300], "continuation": verses[300:340]}) + "\n")
     (folder / "turns.jsonl").write_text("".join(json.dumps({"prompt": verses[i * 100:i * 100 + 60]}) + "\n" for i in range(2)))
     (folder / "QUESTION.txt").write_text(verses[:100])
