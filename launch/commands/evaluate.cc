@@ -1,9 +1,8 @@
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -12,7 +11,6 @@
 #include "launch/flags/flags.h"
 #include "launch/flags/modes.h"
 #include "launch/run/python_script.h"
-#include "runtime/error.h"
 
 namespace trireme {
 namespace {
@@ -54,18 +52,14 @@ void run_evaluate(const Options& o) {
                     {"shard", o.evaluation.shard},
                     {"shards", o.evaluation.shards},
                     {"output", o.output_path},
-                 {"force", o.force},
+                    {"force", o.force},
                     {"modes", Ordered::array()}};
     for (const Mode& mode : o.modes) {
         task["modes"].push_back({{"name", mode.name}, {"variables", variables_of(options_of(o, mode))}});
     }
     std::vector<std::string> words = python_command("python/trireme_evaluate/__main__.py");
     words.push_back(task.dump(-1, ' ', false, Ordered::error_handler_t::replace));
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    ::execvp(argv[0], argv.data());
-    fail(Exit::kUnavailable, "trireme evaluate: {}", no_python(words[0], errno));
+    become_script(std::move(words), "trireme evaluate");
 }
 
 }  // namespace trireme

@@ -1,12 +1,10 @@
-#include <cerrno>
 #include <string>
-#include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "launch/commands/commands.h"
 #include "launch/record/record_file.h"
 #include "launch/run/python_script.h"
-#include "runtime/error.h"
 
 namespace trireme {
 
@@ -18,11 +16,7 @@ void run_report(const Options& o) {
     std::vector<std::string> words = python_command("report/report.py");
     words.insert(words.end(), {"-o", o.output_path, "--"});
     words.insert(words.end(), o.records.begin(), o.records.end());
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    ::execvp(argv[0], argv.data());
-    fail(Exit::kUnavailable, "trireme report: {}", no_python(words[0], errno));
+    become_script(std::move(words), "trireme report");
 }
 
 }  // namespace trireme

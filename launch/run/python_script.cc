@@ -1,8 +1,10 @@
 #include "launch/run/python_script.h"
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <unistd.h>
 
 #include "runtime/error.h"
 
@@ -18,6 +20,14 @@ std::vector<std::string> python_command(std::string_view script) {
             "{} is not there: install the program with its share folder, or build it again", path.string());
     const char* const named = std::getenv("TRIREME_PYTHON");
     return {named != nullptr && *named != '\0' ? named : "python3", "-B", path.string()};
+}
+
+void become_script(std::vector<std::string> words, std::string_view who) {
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    ::execvp(argv[0], argv.data());
+    fail(Exit::kUnavailable, "{}: {}", who, no_python(words[0], errno));
 }
 
 std::string no_python(const std::string& interpreter, int error) {

@@ -11,6 +11,10 @@ namespace trireme {
 /// `script`: "report/report.py". Errors: Exit::kUnavailable if the tree does not have it.
 std::vector<std::string> python_command(std::string_view script);
 
+/// Replaces this process by the script (execvp). Returns only by throwing. `who` begins the message. Errors:
+/// Exit::kUnavailable without the interpreter.
+[[noreturn]] void become_script(std::vector<std::string> words, std::string_view who);
+
 /// The message for an interpreter that cannot be started. `error`: errno.
 std::string no_python(const std::string& interpreter, int error);
 

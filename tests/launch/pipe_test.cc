@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "decode/score.h"
 #include "launch/run/line_reader.h"
 #include "tests/launch/batch_files.h"
 
@@ -198,6 +199,22 @@ TEST(Pipe, ScoresTextsInWindows) {
         trireme({"score", "-m", model(), "-p", text, "--window", "128", "--stride", "64", "-t", "1"});
     EXPECT_EQ(windows.at("logprob"), Json::parse(r.out).at("logprob"));
     EXPECT_LT(piped({{{"rolling", text}}}, {"-c", "100"}).at(0).at("logprob"), rolling.at("logprob"));
+}
+
+// The example of lm-evaluation-harness (LM.loglikelihood_rolling): ten tokens after a prefix, four of context.
+TEST(RollingWindows, AreThoseOfTheHarness) {
+    const auto shown = [](int64_t tokens, int64_t context) {
+        std::string all;
+        for (const ScoreWindow& w : rolling_windows(tokens, context)) {
+            all += fmt::format("{}-{} from {}; ", w.begin, w.end, w.first);
+        }
+        return all;
+    };
+    EXPECT_EQ(shown(11, 4), "0-5 from 1; 4-9 from 5; 6-11 from 9; ");
+    EXPECT_EQ(shown(5, 4), "0-5 from 1; ");
+    EXPECT_EQ(shown(6, 4), "0-5 from 1; 1-6 from 5; ");
+    EXPECT_EQ(shown(3, 1), "0-2 from 1; 1-3 from 2; ");
+    EXPECT_EQ(shown(1, 4), "");
 }
 
 TEST(Pipe, StreamsTheTextOfTheAnswer) {
