@@ -101,6 +101,10 @@ def value(result):
     return result.score * table.SHOWN.get(result.metric, (100, 1))[0]
 
 
+def unit(metric):
+    return metric if metric in table.SHOWN else f"{metric} (%)"
+
+
 def by_length(suite, results):
     lengths = sorted({r.length for r in results})
     if len(lengths) < 2:
@@ -117,7 +121,7 @@ def by_length(suite, results):
     axes.set_xscale("log", base=2)
     axes.set_xticks(lengths, [str(n) for n in lengths])
     axes.set_xlabel("length (tokens)")
-    axes.set_ylabel(results[0].metric)
+    axes.set_ylabel(unit(results[0].metric))
     handles, labels = axes.get_legend_handles_labels()
     return style.finish(figure, f"{suite}: score by length", handles, labels)
 
@@ -156,6 +160,6 @@ def by_budget(suite, results):
         axes.set_xticks(ticks, [str(n) for n in ticks])
         axes.set_xlabel("budget (tokens)")
         axes.set_title(f"length {length}" if length else "")
-    grid[0][0].set_ylabel(results[0].metric)
+    grid[0][0].set_ylabel(unit(results[0].metric))
     handles, labels = grid[0][0].get_legend_handles_labels()
     return style.finish(figure, f"{suite}: score by budget", handles, labels)
