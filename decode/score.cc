@@ -22,6 +22,16 @@ void take(std::span<const float> row, int32_t wanted, Score& out) {
     out.greedy = out.greedy && likeliest - row.begin() == wanted;
 }
 
+/// Takes the log probabilities of ids [first, ids.size()) that these logits give; row 0 is that of ids[position].
+void take_rows(const HostTensor& logits, int64_t position, std::span<const int32_t> ids, int64_t first, Score& out) {
+    const Matrix<float> m = logits.as<float>();
+    for (int64_t r = 0; r < m.rows; ++r) {
+        const int64_t next = position + r + 1;
+        if (next < first || next >= std::ssize(ids)) continue;
+        take({m.row(r), static_cast<size_t>(m.cols)}, ids[index(next)], out);
+    }
+}
+
 void require_finite(const Score& out) {
     require(std::isfinite(out.sum), Exit::kData,
             "score: a log probability is not finite: the weights overflow in this precision; try f32 weights");
@@ -92,14 +102,8 @@ Score score_rest(Level& model, std::span<const int32_t> ids, int64_t kept, int64
         model.prefill(0, ids.subspan(index(kept), index(first - 1 - kept)));
         kept = first - 1;
     }
-    const EachLogits keep = [&](int64_t position, const HostTensor& logits) {
-        const Matrix<float> m = logits.as<float>();
-        for (int64_t r = 0; r < m.rows; ++r) {
-            const int64_t next = position + r + 1;
-            if (next >= first) take({m.row(r), static_cast<size_t>(m.cols)}, ids[index(next)], out);
-        }
-    };
-    model.prefill(0, ids.subspan(index(kept), index(n - 1 - kept)), {}, keep);
+    model.prefill(0, ids.subspan(index(kept), index(n - 1 - kept)), {},
+                  [&](int64_t position, const HostTensor& logits) { take_rows(logits, position, ids, first, out); });
     require_finite(out);
     return out;
 }
@@ -152,12 +156,7 @@ Score score(Level& model, std::span<const int32_t> ids, std::span<const ScoreWin
         text.assign(ids.begin() + w.begin, ids.begin() + w.end);
         if (w.instead >= 0) text[0] = w.instead;
         const EachLogits keep = [&](int64_t position, const HostTensor& logits) {
-            const Matrix<float> m = logits.as<float>();
-            for (int64_t r = 0; r < m.rows; ++r) {
-                const int64_t next = position + r + 1;
-                if (next >= n || w.begin + next < w.first) continue;
-                take({m.row(r), static_cast<size_t>(m.cols)}, text[index(next)], out);
-            }
+            take_rows(logits, position, text, w.first - w.begin, out);
             if (each) each(w.begin + position, logits);
         };
         const Progress part = [&](int64_t at, int64_t of) {

@@ -27,7 +27,7 @@ std::vector<ScoreWindow> llama_chunks(int64_t tokens, int64_t window, int32_t bo
 
 /// lm-evaluation-harness's windows over a text of `tokens` ids, of which the first is the prefix token and is not
 /// scored. Each of the others is scored once; a window has at most `context` ids before its last one. The last window
-/// reads all ids before those that it scores that fit; the others read one. Source: neighbours.md, section 3.
+/// begins as early as this allows, the others one id before their first scored one. Source: neighbours.md, section 3.
 std::vector<ScoreWindow> rolling_windows(int64_t tokens, int64_t context);
 
 /// Natural-log probabilities of the scored ids, in order, given the ids before them in their window.

@@ -178,8 +178,8 @@ int run_program(const std::vector<std::string>& words, const std::vector<std::st
             print_about(start.call, environment);
         }
     });
-    const bool reports = start.call.command == Command::kReport || start.call.command == Command::kEvaluate;
-    if (parsed.status == 0 && (reports || start.call.what != Invocation::What::kRun)) return 0;
+    const bool in_python = start.call.command == Command::kReport || start.call.command == Command::kEvaluate;
+    if (parsed.status == 0 && (in_python || start.call.what != Invocation::What::kRun)) return 0;
 
     std::unique_ptr<Comm> comm;
     const Outcome outcome = attempt([&] {

@@ -61,6 +61,7 @@ int run_requests(const Start& start, const RankGroup& rank_group, BatchState& bo
         return 0;
     }
     RunLog log(o, rank_group.comm().rank(), rank_group.comm().size());
+    const int64_t last = left.back().index, requests = std::ssize(left);
     const uint64_t begin = trace::now();
     int64_t finished = 0;
     const OnBatchDone done = [&](const BatchRequest& request, const BatchDone& d) {
@@ -79,14 +80,14 @@ int run_requests(const Start& start, const RankGroup& rank_group, BatchState& bo
                   .decode_ns = d.tok_s > 0 ? ns_of(static_cast<double>(behind) / d.tok_s * 1e3) : -1});
         ++finished;
         const double each = trace::ms_since(begin) * 1e-3 / static_cast<double>(finished);
-        const auto more = std::ssize(left) - finished;
+        const auto more = requests - finished;
         log::info("request {} of {}: {} tokens, prefill {:.1f} ms, then {} tokens, {:.1f} tok/s, {}{}",
-                  request.index + 1, left.back().index + 1, request.tokens(), d.prefill_ms, d.made.ids.size(), d.tok_s,
+                  request.index + 1, last + 1, request.tokens(), d.prefill_ms, d.made.ids.size(), d.tok_s,
                   name_of(d.made.stop),
                   more > 0 ? fmt::format("; about {} left", duration(each * static_cast<double>(more))) : "");
     };
     BatchRuns runs(start, rank_group, engine, std::move(costs), log);
-    runs.prepare(left);
+    runs.prepare(std::move(left));
     rank_group.first_only([&] { books.output->begin(); });
     if (start.seed_drawn) log::info("seed {}, drawn for this run (--seed -1)", o.seed.value());
     const int status = runs.run(done);

@@ -113,9 +113,9 @@ std::string BatchLine::reference(const std::string& key) const {
     return found->get<std::string>();
 }
 
-BatchLine parse_batch_line(std::string_view text, std::string where) {
-    BatchLine line = {.where = std::move(where), .text = std::string(text), .object = {}, .settings = {}};
-    line.object = parse_json(text, line.where, {.depth = kMostDepth, .bytes = kMostRequestBytes});
+BatchLine read_batch_line(Json object, std::string_view text, std::string where) {
+    BatchLine line = {
+        .where = std::move(where), .text = std::string(text), .object = std::move(object), .settings = {}};
     require(line.object.is_object(), Exit::kData,
             "{}: holds {}, want an object with prompt, messages, input_ids or article, or OpenAI's custom_id and body",
             line.where, line.object.type_name());
@@ -143,7 +143,9 @@ std::vector<BatchLine> parse_batch_lines(std::string_view text, const std::strin
     for (const int64_t i : chosen(static_cast<int64_t>(lines.size()), choice, name, "requests")) {
         if (waiting) waiting();
         const auto& [line, number] = lines[index(i)];
-        all.push_back(parse_batch_line(line, fmt::format("{}:{}", name, number)));
+        std::string where = fmt::format("{}:{}", name, number);
+        Json object = parse_json(line, where, {.depth = kMostDepth, .bytes = kMostRequestBytes});
+        all.push_back(read_batch_line(std::move(object), line, std::move(where)));
     }
     return all;
 }

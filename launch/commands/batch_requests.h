@@ -44,12 +44,13 @@ struct BatchLine {
     std::string reference(const std::string& key) const;
 };
 
-/// Parses one line; `where` names it. Errors: Exit::kData for a malformed request, kConfig for a setting out of range.
-/// A body of OpenAI's form that is malformed is no error: BatchLine::bad.
-BatchLine parse_batch_line(std::string_view text, std::string where);
+/// Reads the request of a line; `object` is the line `text`, parsed, and `where` names it. Errors: Exit::kData for a
+/// malformed request, kConfig for a setting out of range. A body of OpenAI's form that is malformed is no error:
+/// BatchLine::bad.
+BatchLine read_batch_line(Json object, std::string_view text, std::string where);
 /// Parses the requests that `choice` selects from `text`, the content of the file `name`. Blank lines are skipped;
-/// lines that are not selected are not parsed. `waiting` is called for every request. Errors: as parse_batch_line() and
-/// chosen().
+/// lines that are not selected are not parsed. `waiting` is called for every request. Errors: as parse_json(),
+/// read_batch_line() and chosen().
 std::vector<BatchLine> parse_batch_lines(std::string_view text, const std::string& name, const DataChoice& choice,
                                          const StillWaiting& waiting = {});
 /// Like parse_batch_lines(), for the file of --input. Errors: also those of the file; Exit::kNoInput without lines.

@@ -23,31 +23,30 @@ BatchRuns::BatchRuns(const Start& start, const RankGroup& rank_group, Engine& en
       costs_(std::move(costs)),
       sink_(stderr_progress(rank_group.first() && !start.call.options.no_progress)) {}
 
-void BatchRuns::make_room(const Room& room) {
-    room_for(room, start_.call.options, std::max(room.prompt, longest_prompt_));
+void BatchRuns::reserve(const SideBySideAsked& asked) {
+    reserve(asked, start_.call.options, std::max(asked.prompt_tokens, longest_prompt_));
 }
 
-void BatchRuns::ready_for(int64_t prompt) {
+void BatchRuns::adapt(int64_t prompt) {
     const Options& o = start_.call.options;
-    if (fits_loaded(o, prompt)) return;
-    load(o, prompt);
+    if (!fits_loaded(o, prompt)) load(o, prompt);
 }
 
-void BatchRuns::forget_room() {
+void BatchRuns::release() {
     loop_.reset();
     context_ = longest_prompt_ = asked_ = 0;
     parallel_ = 1;
 }
 
-/// Loads with these options, for a prompt of `first` tokens, unless there is room already.
-void BatchRuns::room_for(const Room& room, const Options& o, int64_t first) {
+/// Loads with these options, for a first prompt of `first` tokens.
+void BatchRuns::reserve(const SideBySideAsked& asked, const Options& o, int64_t first) {
     const int64_t wanted = o.parallel.front();
-    const bool parallel =
-        wanted == Options::kMostParallel ? room.texts > asked_ : std::min(wanted, room.texts) > parallel_;
-    if (loop_ && room.context <= context_ && room.prompt <= longest_prompt_ && !parallel) return;
-    context_ = std::max(context_, room.context);
-    longest_prompt_ = std::max(longest_prompt_, room.prompt);
-    asked_ = std::max(asked_, room.texts);
+    const bool more_slots =
+        wanted == Options::kMostParallel ? asked.texts > asked_ : std::min(wanted, asked.texts) > parallel_;
+    if (loop_ && asked.context <= context_ && asked.prompt_tokens <= longest_prompt_ && !more_slots) return;
+    context_ = std::max(context_, asked.context);
+    longest_prompt_ = std::max(longest_prompt_, asked.prompt_tokens);
+    asked_ = std::max(asked_, asked.texts);
     parallel_ = texts_side_by_side(start_, rank_group_, engine_,
                                    {.context = context_, .prompt_tokens = longest_prompt_, .texts = asked_});
     load(o, first);
@@ -97,18 +96,18 @@ void BatchRuns::prepare(std::vector<BatchRequest> requests) {
     rules_.clear();
     times_.assign(requests_.size(), {});
     reported_ = 0;
-    Room room = {.texts = std::ssize(requests_)};
+    SideBySideAsked asked = {.texts = std::ssize(requests_)};
     for (const BatchRequest& r : requests_) {
         options_.push_back(r.options(start_.call.options));
         rules_.push_back({.stop = options_.back().stop});
         if (!options_.back().ignore_eos) rules_.back().eos = engine_.checkpoint().eos;
-        room.context =
-            std::max(room.context, positions_of(r.tokens(), options_.back().n_predict, engine_.longest_context()));
-        room.prompt = std::max(room.prompt, r.tokens());
+        asked.context =
+            std::max(asked.context, positions_of(r.tokens(), options_.back().n_predict, engine_.longest_context()));
+        asked.prompt_tokens = std::max(asked.prompt_tokens, r.tokens());
     }
     check_budgets();
     const bool first = !loop_;
-    room_for(room, options_[0], requests_[0].tokens());
+    reserve(asked, options_[0], requests_[0].tokens());
     if (!first) return;
     if (start_.call.options.side_by_side()) log::info("{} requests side by side", parallel_);
     warn_of_unused_eviction(start_.call.options, engine_.bounding(), context_);

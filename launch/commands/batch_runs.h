@@ -18,6 +18,7 @@
 #include "launch/run/decode_run.h"
 #include "launch/run/engine.h"
 #include "launch/run/progress.h"
+#include "launch/run/side_by_side.h"
 #include "launch/run/spec_costs.h"
 
 namespace trireme {
@@ -44,20 +45,16 @@ class BatchRuns {
     /// require costs, the first request measures them.
     BatchRuns(const Start& start, const RankGroup& rank_group, Engine& engine, SpecCosts costs, RunLog& log);
 
-    /// Numbers of tokens and of sequences.
-    struct Room {
-        int64_t context = 0, prompt = 0;  // most tokens of a sequence, and of a prompt
-        int64_t texts = 1;
-    };
-    /// Loads the engine for requests to come, unless it has so much room already. Errors: as Engine::load.
-    void make_room(const Room& room);
-    /// Loads again what the cache of a prompt of `prompt` tokens depends on: a policy's budget and its seed. Call it
-    /// after make_room(), before a use of the model that is no request.
-    void ready_for(int64_t prompt);
-    /// Forgets the room, after a load that failed: the next one makes as much as it requires.
-    void forget_room();
-    /// Takes requests, of which there is at least one, and loads the engine, unless it has room for them. Errors: as
-    /// Engine::load; Exit::kConfig for a budget that is too small for some prompt.
+    /// Allocates KV memory for these sequences, which requests will use later. Does nothing if there is enough. Errors:
+    /// as Engine::load.
+    void reserve(const SideBySideAsked& asked);
+    /// Reloads the engine if a policy has another budget or seed for a prompt of `prompt` tokens than the loaded one.
+    /// Call it after reserve(), before the model is used without a request. Errors: as Engine::load.
+    void adapt(int64_t prompt);
+    /// Call it after a load that failed: the next one allocates only what it requires.
+    void release();
+    /// Takes requests, of which there is at least one, and reserves KV memory for them. Errors: as reserve();
+    /// Exit::kConfig for a budget that is too small for some prompt.
     void prepare(std::vector<BatchRequest> requests);
     /// Runs the requests of prepare(). Returns 0, or the status of agreed_status() that stopped the run before the last
     /// request was done.
@@ -73,7 +70,7 @@ class BatchRuns {
         double prefill_ms = 0;
     };
     bool fits_loaded(const Options& options, int64_t prompt) const;
-    void room_for(const Room& room, const Options& options, int64_t first);
+    void reserve(const SideBySideAsked& asked, const Options& options, int64_t first);
     void load(const Options& options, int64_t prompt_tokens);
     void check_budgets() const;
     void begin(size_t request, int slot, std::vector<int32_t>& round);

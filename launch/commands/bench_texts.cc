@@ -93,7 +93,8 @@ BenchTexts shared(const RankGroup& rank_group, const BenchTexts& mine) {
 }  // namespace
 
 std::vector<int64_t> book_prompt(const Tokenizer& tokenizer, std::string_view book, int64_t prefill) {
-    constexpr size_t kFirst = 3, kEnd = size_t{1024} * 500;  // characters of the file: the first three are its mark
+    constexpr size_t kFirst = 3,
+                     kEnd = size_t{1024} * 500;  // characters; the first three are a byte-order mark, as Latin-1
     const std::string before =
         "You are a helpful assistant. USER: Please read a part of the book below, and then give me the summary.\n"
         "[start of the book]\n";

@@ -33,6 +33,7 @@ GgufEntries tokenizer_of(const Conversion& model, const std::string& path) {
 
 /// The tokenizer of a GGUF file as files of a folder; none if the model has such files itself, or no tokenizer.
 std::vector<ModelFile> tokenizer_files(const Conversion& model, const std::string& path) {
+    if (!model.from_gguf()) return {};
     const std::vector<ModelFile> own = model.files();
     const auto metadata = std::ranges::find(own, kStoredGguf, &ModelFile::name);
     if (metadata == own.end()) return {};

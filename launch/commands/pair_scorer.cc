@@ -17,8 +17,8 @@ int64_t rows_of(const Pair& pair) {
     return std::ssize(pair.ids) - pair.begin - 1;
 }
 
-/// Whether the pair may be a branch: it has a context to share, and fits one forward. The other pairs that are there do
-/// not matter, so a pair has one score.
+/// Whether the pair may be a branch: it has a context to share, and fits one forward. Depends on the pair alone, so
+/// that its score does not depend on the other pairs.
 bool may_branch(const Pair& pair) {
     return pair.begin > 1 && rows_of(pair) + 1 <= kMaxRows;
 }
@@ -34,20 +34,21 @@ bool PairScorer::branches() const {
     return std::ranges::none_of(engine_.proposing()->sets(), [](const auto& set) { return set.second != nullptr; });
 }
 
-size_t PairScorer::together(std::span<const Pair> pairs) const {
-    if (!branches() || !may_branch(pairs.front())) return 1;
+size_t PairScorer::together(std::span<const Pair* const> pairs) const {
+    const Pair& first = *pairs.front();
+    if (!branches() || !may_branch(first)) return 1;
     int64_t rows = 1;
     size_t n = 0;
-    for (const Pair& pair : pairs) {
-        rows += rows_of(pair);
-        if (rows > kMaxRows || !std::ranges::equal(context_of(pair), context_of(pairs.front()))) break;
+    for (const Pair* pair : pairs) {
+        rows += rows_of(*pair);
+        if (rows > kMaxRows || !std::ranges::equal(context_of(*pair), context_of(first))) break;
         ++n;
     }
-    return std::max<size_t>(n, 1);
+    return n;
 }
 
-std::vector<Score> PairScorer::score(std::span<const Pair> pairs) {
-    const Pair& first = pairs.front();
+std::vector<Score> PairScorer::score(std::span<const Pair* const> pairs) {
+    const Pair& first = *pairs.front();
     const auto n = static_cast<int64_t>(first.ids.size());
     Level& model = engine_.model();
     if (!branches()) {
@@ -63,12 +64,19 @@ std::vector<Score> PairScorer::score(std::span<const Pair> pairs) {
         return {score};
     }
     std::vector<std::span<const int32_t>> continuations;
-    for (const Pair& pair : pairs) continuations.push_back(std::span(pair.ids).subspan(index(pair.begin)));
+    for (const Pair* pair : pairs) continuations.push_back(std::span(pair->ids).subspan(index(pair->begin)));
     std::vector<Score> scores = score_branches(model, context_of(first), kept, continuations);
     // The context's last id was a row of the forward: its keys may differ from a prompt's in the last bits, so another
     // pair reads it again.
     held_.assign(first.ids.begin(), first.ids.begin() + first.begin - 1);
     return scores;
+}
+
+nlohmann::ordered_json pair_result(int64_t index, const Pair& pair, const Score& score) {
+    nlohmann::ordered_json line = {
+        {"index", index}, {"logprob", score.sum}, {"greedy", score.greedy}, {"tokens", score.logprobs.size()}};
+    if (pair.truncated) line["truncated"] = true;
+    return line;
 }
 
 }  // namespace trireme

@@ -31,7 +31,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 using Kind = PipeRequest::Kind;
 
-constexpr int64_t kRoom = 2048;  // tokens of a sequence before longer ones come, without -c
+constexpr int64_t kFirstContext = 2048;  // tokens that there is KV memory for before a longer request, without -c
 
 class Pipe {
   public:
@@ -46,7 +46,7 @@ class Pipe {
         rank_group.first_only([&] { costs = given_costs(options_); });
         share(costs, rank_group.comm());
         runs_.emplace(start, rank_group, engine_, std::move(costs), log_);
-        make_room(kRoom, 1, 1);
+        reserve(kFirstContext, 1, 1);
         warn_of_unused_eviction(options_, engine_.bounding(), engine_.longest_context());
         warn_of_unused({options_});
         runs_->rounds().add({.status = [&] { return rank_group_.first() && out_.closed() ? kReaderGone : 0; }});
@@ -75,7 +75,8 @@ class Pipe {
     int status() { return runs_->rounds().status(); }
 
   private:
-    /// The requests that are there; none at the end. Rank 0 alone.
+    /// The requests that have arrived; none at the end of stdin, after a signal, or when no one reads the answers. Rank
+    /// 0 alone.
     std::vector<PipeRequest> next(const StillWaiting& waiting) {
         const std::vector<LineReader::Line> lines = in_.read([&] {
             waiting();
@@ -141,13 +142,12 @@ class Pipe {
         int status = 0;
         if (!requests.empty()) {
             scorer_.forget();
-            const std::vector<BatchRequest> asked = requests;
             try {
-                make_room(context, prompt, std::ssize(requests));
+                reserve(context, prompt, std::ssize(requests));
                 runs_->prepare(std::move(requests));
             } catch (const Error& e) {  // on all ranks alike
                 recover(e);
-                for (const BatchRequest& r : asked) refused_[r.index] = e.what();
+                for (const PipeRequest& r : group) refused_.try_emplace(r.index, e.what());
                 say_refused(INT64_MAX);
                 return 0;
             }
@@ -180,25 +180,18 @@ class Pipe {
 
     /// Scores the first pairs of a group together. Returns the number of pairs that are answered.
     size_t score_pairs(std::span<const PipeRequest> group) {
-        std::vector<Pair> pairs;
+        std::vector<const Pair*> pairs;
         for (const PipeRequest& r : group) {
             if (r.kind != Kind::kPair || pairs.size() == kMaxRows) break;
-            pairs.push_back(r.pair);
+            pairs.push_back(&r.pair);
         }
         pairs.resize(scorer_.together(pairs));
         const bool scored = answer_or_refuse(group.front(), [&] {
             int64_t longest = 1;
-            for (const Pair& pair : pairs) longest = std::max(longest, std::ssize(pair.ids));
-            make_ready(longest, pairs[0].begin);
+            for (const Pair* pair : pairs) longest = std::max(longest, std::ssize(pair->ids));
+            make_ready(longest, pairs.front()->begin);
             const std::vector<Score> scores = scorer_.score(pairs);
-            for (size_t i = 0; i < pairs.size(); ++i) {
-                OrderedJson line = {{"index", group[i].index},
-                                    {"logprob", scores[i].sum},
-                                    {"greedy", scores[i].greedy},
-                                    {"tokens", scores[i].logprobs.size()}};
-                if (pairs[i].truncated) line["truncated"] = true;
-                say(line);
-            }
+            for (size_t i = 0; i < pairs.size(); ++i) say(pair_result(group[i].index, *pairs[i], scores[i]));
         });
         return scored ? pairs.size() : 1;
     }
@@ -217,10 +210,11 @@ class Pipe {
         });
     }
 
-    /// The model for a text of `tokens` tokens, of which `prompt` are read at once.
+    /// Prepares the model for a text of `tokens` tokens, of which `prompt` are read at once.
     void make_ready(int64_t tokens, int64_t prompt) {
-        make_room(std::min(tokens, engine_.longest_context()), std::min(prompt, engine_.longest_context()), 1);
-        runs_->ready_for(std::min(prompt, engine_.longest_context()));
+        const int64_t longest = engine_.longest_context();
+        reserve(std::min(tokens, longest), std::min(prompt, longest), 1);
+        runs_->adapt(std::min(prompt, longest));
         if (loads_ != runs_->loads()) scorer_.forget();
         loads_ = runs_->loads();
     }
@@ -242,7 +236,7 @@ class Pipe {
     /// others, which end the run.
     void recover(const Error& e) {
         if (e.code() == Exit::kOs) {
-            runs_->forget_room();
+            runs_->release();
         } else if (e.code() != Exit::kData && e.code() != Exit::kConfig) {
             throw;
         }
@@ -265,16 +259,16 @@ class Pipe {
         }
     }
 
-    /// Rooms grow by powers of two, so that a longer request seldom loads the engine again. With -c there is one room.
-    /// Only policies and chains read the prompt's length.
-    void make_room(int64_t context, int64_t prompt, int64_t texts) {
+    /// Reserves KV memory. It grows by powers of two, so that a longer request seldom reloads the engine; with -c it is
+    /// that of -c. Only policies and chains depend on the prompt's length.
+    void reserve(int64_t context, int64_t prompt, int64_t texts) {
         const int64_t longest = engine_.longest_context();
         const auto rounded = [&](int64_t tokens) {
-            return std::min(longest,
-                            static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(tokens, kRoom)))));
+            return std::min(
+                longest, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(tokens, kFirstContext)))));
         };
-        const int64_t room = options_.ctx_size > 0 ? longest : rounded(context);
-        runs_->make_room({.context = room, .prompt = std::min(room, rounded(prompt)), .texts = texts});
+        const int64_t most = options_.ctx_size > 0 ? longest : rounded(context);
+        runs_->reserve({.context = most, .prompt_tokens = std::min(most, rounded(prompt)), .texts = texts});
     }
 
     const Options& options_;

@@ -45,24 +45,24 @@ void cut_prompt(BatchRequest& request, const Options& o, int64_t context, const 
     if (request.tokens() > room) request.ids.erase(request.ids.begin(), request.ids.end() - room);
 }
 
-PipeRequest continuation(std::string_view text, const Json& object, int64_t index, const Options& o,
-                         const Checkpoint& files, ChatRenderer& chat, int64_t context, const std::string& where) {
-    const BatchLine line = parse_batch_line(text, where);
-    if (!line.bad.empty()) fail(Exit::kData, "{}", line.bad);
+PipeRequest continuation(std::string_view text, Json object, int64_t index, const Options& o, const Checkpoint& files,
+                         ChatRenderer& chat, int64_t context, const std::string& where) {
     Options own = o;
     own.add_special = flag_of(object, "add_special", o.add_special.value_or(true), where);
-    const bool cuts = flag_of(object, "truncate_left", false, where);
+    const bool cuts = flag_of(object, "truncate_left", false, where), streams = flag_of(object, "stream", false, where);
+    const BatchLine line = read_batch_line(std::move(object), text, where);
+    if (!line.bad.empty()) fail(Exit::kData, "{}", line.bad);
     BatchRequest request = {.index = index,
                             .ids = prompt_of(line, own, files, chat, cuts ? INT64_MAX : context),
                             .settings = line.settings,
-                            .streams = flag_of(object, "stream", false, where)};
+                            .streams = streams};
     if (cuts) cut_prompt(request, o, context, where);
     return {.kind = Kind::kContinue, .index = index, .continued = std::move(request)};
 }
 
 PipeRequest read(std::string_view text, int64_t index, const Options& o, const Checkpoint& files, ChatRenderer& chat,
                  int64_t context, const std::string& where) {
-    const Json object = parse_json(text, where, {.depth = kMostDepth});
+    Json object = parse_json(text, where, {.depth = kMostDepth});
     require(object.is_object(), Exit::kData,
             "{}: holds {}, want an object with prompt, messages, input_ids, context and continuation, rolling, "
             "text, tokenize or render",
@@ -119,7 +119,7 @@ PipeRequest read(std::string_view text, int64_t index, const Options& o, const C
         OrderedJson messages = std::move(OrderedJson::parse(text)["render"]);
         answer["text"] = chat.prompt_of({.messages = std::move(messages)}, where);
     } else {
-        return continuation(text, object, index, o, files, chat, context, where);
+        return continuation(text, std::move(object), index, o, files, chat, context, where);
     }
     return {.index = index, .answer = answer_line(answer)};
 }
@@ -140,6 +140,7 @@ PipeRequest read_pipe_request(std::string_view text, int64_t index, const Option
 }
 
 std::vector<PipeRequest> shared(const RankGroup& rank_group, std::vector<PipeRequest> mine) {
+    if (rank_group.comm().size() == 1) return mine;
     std::string bytes;
     if (rank_group.first()) {
         Json all = Json::array();

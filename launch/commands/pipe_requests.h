@@ -16,7 +16,7 @@
 
 namespace trireme {
 
-/// A request that ranks serve, with its ids. It is the same on every rank, but for `answer`.
+/// A request, with its ids. All ranks have the same, except `answer`.
 struct PipeRequest {
     enum class Kind { kAnswered, kContinue, kPair, kRolling } kind = Kind::kAnswered;
     int64_t index = 0;                      // of its line, from 0
@@ -29,7 +29,7 @@ struct PipeRequest {
 /// The answer's line, with its end.
 std::string answer_line(const nlohmann::ordered_json& answer);
 
-/// Reads a line. A line with an error is answered with it.
+/// Reads a request. If it has an error, that is its answer.
 ///   {"prompt" | "messages" | "input_ids": ..., settings as in batch, "stream": true, "add_special": false,
 ///    "truncate_left": true}     a prompt that leaves no room for max_tokens loses its first ids
 ///   {"context": ..., "continuation": ...}      a log probability, as lm-evaluation-harness defines it

@@ -136,37 +136,36 @@ void run_score_pairs(const Start& start, const RankGroup& rank_group) {
     int64_t index = 0, scored = 0, greedy = 0, tokens = 0, truncated = 0;
     double logprob = 0;
     std::string lines;
-    std::vector<Score> scores;  // of pairs from `index` on
-    for (const Pair& pair : pairs) {
-        OrderedJson line = {{"index", index}};
-        const auto n = static_cast<int64_t>(pair.ids.size());
-        if (n == 0) {
-            line["error"] = pair.error;
-            if (rank_group.first()) log::warn("{}", pair.error);
-        } else {
-            if (const int64_t now = prompt_to_load(o, pair.begin, prompt); evicts && now != loaded_for) {
-                engine.load(start, rank_group, longest, now);
-                scorer.forget();
-                loaded_for = now;
-            }
-            if (scores.empty()) {
-                const auto left = std::span(pairs).subspan(static_cast<size_t>(index));
-                scores = scorer.score(left.first(scorer.together(left)));
-            }
-            const Score one = std::move(scores.front());
-            scores.erase(scores.begin());
-            greedy += one.greedy ? 1 : 0;
-            logprob += one.sum;
-            tokens += n - pair.begin;
-            truncated += pair.truncated ? 1 : 0;
-            ++scored;
-            line["logprob"] = one.sum;
-            line["greedy"] = one.greedy;
-            line["tokens"] = n - pair.begin;
-            if (pair.truncated) line["truncated"] = true;
-        }
+    const auto put = [&](const OrderedJson& line) {
         lines += line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
-        progress(++index, static_cast<int64_t>(pairs.size()));
+        progress(++index, std::ssize(pairs));
+    };
+    std::vector<const Pair*> all;
+    for (const Pair& pair : pairs) all.push_back(&pair);
+    for (std::span<const Pair* const> left = all; !left.empty();) {
+        const Pair& first = *left.front();
+        if (first.ids.empty()) {
+            if (rank_group.first()) log::warn("{}", first.error);
+            put({{"index", index}, {"error", first.error}});
+            left = left.subspan(1);
+            continue;
+        }
+        if (const int64_t now = prompt_to_load(o, first.begin, prompt); evicts && now != loaded_for) {
+            engine.load(start, rank_group, longest, now);
+            scorer.forget();
+            loaded_for = now;
+        }
+        const auto group = left.first(scorer.together(left));
+        left = left.subspan(group.size());
+        const std::vector<Score> scores = scorer.score(group);
+        for (size_t i = 0; i < group.size(); ++i) {
+            greedy += scores[i].greedy ? 1 : 0;
+            logprob += scores[i].sum;
+            tokens += std::ssize(scores[i].logprobs);
+            truncated += group[i]->truncated ? 1 : 0;
+            ++scored;
+            put(pair_result(index, *group[i], scores[i]));
+        }
     }
     remember_signals();  // from now on results are written even if a signal comes
     const double perplexity = std::exp(-logprob / static_cast<double>(tokens));

@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// Reads what is there. Returns false if nothing has come for so long, or at the end.
+/// Reads the bytes that have arrived. Returns false if none arrive within `patience_ms`, and at the end.
 bool LineReader::fill(int patience_ms) {
     pollfd p = {fd_, POLLIN, 0};
     if (ended_ || ::poll(&p, 1, patience_ms) <= 0) return false;

@@ -1,5 +1,5 @@
 #pragma once
-/// LineReader: lines of a pipe, as they arrive. A reader gets all lines that are there, so that they can be served
+/// LineReader: lines of a pipe, as they arrive. read() returns all lines that have arrived, so that they can be served
 /// together.
 
 #include <cstdint>

@@ -37,3 +37,28 @@ class Request:
 
 class MissingData(Exception):
     """A task lacks its data. The message says which file is expected, and where."""
+
+
+def data_file(suite, request, expected):
+    """The file of --data. `expected`: what it contains, for the message."""
+    return data_of(suite, request, Path.is_file, "a file", expected)
+
+
+def data_folder(suite, request, expected):
+    return data_of(suite, request, Path.is_dir, "a folder", expected)
+
+
+def data_of(suite, request, is_there, kind, expected):
+    if request.data is None or not is_there(request.data):
+        where = "--data is not given" if request.data is None else f"{request.data} is not {kind}"
+        raise MissingData(f"{suite}: {where}; expected {expected}")
+    return request.data
+
+
+def check(suite, request, tasks):
+    """Checks the request to a suite that generates texts of a length."""
+    if request.length <= 0:
+        raise ValueError(f"{suite}: length {request.length} found, expected a number of tokens")
+    for task in request.tasks:
+        if task not in tasks:
+            raise ValueError(f"{suite}: task {task} found, expected one of {', '.join(tasks)}")

@@ -33,13 +33,18 @@ def differing(old, new):
     return names + ["--" + name.removeprefix("TRIREME_").lower().replace("_", "-") for name in changed] or ["its form"]
 
 
+def complete(content):
+    """The bytes of complete lines: a run that was stopped may leave a part of one."""
+    return content[: content.rfind(b"\n") + 1]
+
+
 class Store:
     def __init__(self, path, cell, again=False):
         """Reads the answers of earlier runs. `cell`: its settings, a dictionary. `again`: discards the answers."""
         self.path, self.answers = path, {}
         cell = json.loads(json.dumps(deciding(cell)))
         content = path.read_bytes() if path.exists() and not again else b""
-        kept = content[: content.rfind(b"\n") + 1]
+        kept = complete(content)
         lines = [json.loads(line) for line in kept.splitlines()]
         if lines and lines[0] != cell:
             raise OtherSettings(f"{path}: its answers were made with other settings ({', '.join(differing(lines[0], cell))}); name "

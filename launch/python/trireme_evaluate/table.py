@@ -7,6 +7,7 @@ from collections import namedtuple
 from pathlib import Path
 
 from .run import lengths_of, path_of
+from .store import complete
 
 Result = namedtuple("Result", "suite task length mode metric items score")
 # How a metric is shown: factor, decimals.
@@ -27,9 +28,8 @@ def load(task):
 
 
 def answers_of(path):
-    """The answers of a cell's file; an incomplete last line is not read."""
-    content = path.read_bytes()
-    return [json.loads(line) for line in content[: content.rfind(b"\n") + 1].splitlines()[1:]]
+    """The answers in a cell's file."""
+    return [json.loads(line) for line in complete(path.read_bytes()).splitlines()[1:]]
 
 
 def of_cell(suite, length, mode, answers):

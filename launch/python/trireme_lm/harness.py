@@ -47,7 +47,7 @@ class TriremeLM(LM):
         # Sampled requests have a seed each, because a task may repeat one.
         asked = [dict(self._request(*request.args), seed=number) for number, request in enumerate(requests)]
         texts = []
-        for request, answer in zip(requests, self.engine._process.ask(asked)):
+        for request, answer in zip(requests, self.engine.ask(asked)):
             texts.append(answer["text"])
             self.cache_hook.add_partial("generate_until", request.args, answer["text"])
         return texts

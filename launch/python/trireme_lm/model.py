@@ -50,36 +50,40 @@ class Trireme:
     def eos(self):
         return self._process.greeting["eos"]
 
+    def ask(self, requests):
+        """The answers to requests of `trireme pipe`, dictionaries, in order: an iterator."""
+        return self._process.ask(requests)
+
     def generate(self, prompt, **settings):
         """Yields the text of a continuation as it is decoded. `prompt`: a text, token ids, or messages (a list of
         dictionaries), which the chat template renders. `settings`: max_tokens, temperature, top_p, top_k, min_p, stop,
         seed, add_special, truncate_left."""
-        for answer in self._process.ask([dict(request_of(prompt), stream=True, **settings)]):
+        for answer in self.ask([dict(request_of(prompt), stream=True, **settings)]):
             if "delta" in answer:
                 yield answer["delta"]
 
     def complete(self, prompts, **settings):
         """The answers to prompts, in order: dictionaries with text, finish_reason, prompt_tokens, completion_tokens. With the flag -np N, N of
         them are decoded together."""
-        return list(self._process.ask(dict(request_of(prompt), **settings) for prompt in prompts))
+        return list(self.ask(dict(request_of(prompt), **settings) for prompt in prompts))
 
     def score(self, pairs):
         """Log probabilities of continuations: a list of Score for (context, continuation) pairs."""
         asked = ({"context": context, "continuation": continuation} for context, continuation in pairs)
-        return [Score(a["logprob"], a["greedy"], a["tokens"]) for a in self._process.ask(asked)]
+        return [Score(a["logprob"], a["greedy"], a["tokens"]) for a in self.ask(asked)]
 
     def score_texts(self, texts):
         """Log probabilities of whole texts, in windows of the context: a list of (logprob, tokens)."""
-        return [(a["logprob"], a["tokens"]) for a in self._process.ask({"rolling": text} for text in texts)]
+        return [(a["logprob"], a["tokens"]) for a in self.ask({"rolling": text} for text in texts)]
 
     def tokenize(self, text, add_special=True):
         """The token ids of a text."""
-        (answer,) = self._process.ask([{"tokenize": text, "add_special": add_special}])
+        (answer,) = self.ask([{"tokenize": text, "add_special": add_special}])
         return answer["ids"]
 
     def render(self, messages):
         """The text that the chat template makes of messages."""
-        (answer,) = self._process.ask([{"render": messages}])
+        (answer,) = self.ask([{"render": messages}])
         return answer["text"]
 
     def chat(self, system=None):

@@ -11,7 +11,7 @@ import json
 from itertools import islice
 from pathlib import Path
 
-from trireme_evaluate.items import Item, MissingData
+from trireme_evaluate.items import Item, MissingData, data_folder
 from trireme_evaluate.jsonl import COUNT, MAYBE_STRINGS, STRING, STRINGS, records
 
 METRICS = {
@@ -59,17 +59,15 @@ def files(request):
     for task in request.tasks:
         if task not in TASKS:
             raise ValueError(f"longbench: found the task '{task}', expected one of: {', '.join(TASKS)}")
-    if request.data is None or not request.data.is_dir():
-        where = "--data is not given" if request.data is None else f"{request.data} is not a folder"
-        raise MissingData(f"longbench: {where}; expected the folder of its JSONL files: {SOURCE}")
-    found = {task: request.data / f"{task}.jsonl" for task in request.tasks or TASKS}
+    folder = data_folder("longbench", request, f"the folder of its JSONL files: {SOURCE}")
+    found = {task: folder / f"{task}.jsonl" for task in request.tasks or TASKS}
     if not request.tasks:
         found = {task: path for task, path in found.items() if path.is_file()}
     for task, path in found.items():
         if not path.is_file():
             raise MissingData(f"longbench: {path} is missing, which {task} requires; it is in {SOURCE}")
     if not found:
-        raise MissingData(f"longbench: {request.data} has no file of a task, such as narrativeqa.jsonl; they are in {SOURCE}")
+        raise MissingData(f"longbench: {folder} has no file of a task, such as narrativeqa.jsonl; they are in {SOURCE}")
     return found
 
 

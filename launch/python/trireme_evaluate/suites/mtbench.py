@@ -5,7 +5,7 @@ answers: the scores are the share of distinct 4-grams, which falls when answers 
 
 from itertools import islice
 
-from trireme_evaluate.items import Item, MissingData
+from trireme_evaluate.items import Item, data_file
 from trireme_evaluate.jsonl import STRINGS, records
 
 TASKS = ("mtbench",)
@@ -13,12 +13,10 @@ MAX_TOKENS = 256
 
 
 def items(request):
-    if request.data is None or not request.data.is_file():
-        where = "--data is not given" if request.data is None else f"{request.data} is not a file"
-        raise MissingData(f"mtbench: {where}; expected MT-bench's question.jsonl")
+    path = data_file("mtbench", request, "MT-bench's question.jsonl")
     turns = (
         (f"{number}.{turn}", text)
-        for number, record in records(request.data, {"turns": STRINGS})
+        for number, record in records(path, {"turns": STRINGS})
         for turn, text in enumerate(record["turns"], 1)
     )
     return (Item(task="mtbench", name=name, prompt=text, references=(), max_tokens=MAX_TOKENS, metric="distinct-4")

@@ -6,7 +6,7 @@ import random
 from collections import namedtuple
 from typing import Iterator
 
-from ..items import Item, Request
+from ..items import Item, Request, check
 from .ruler.essays import Essay, essay
 from .ruler.lengths import Fitting
 
@@ -91,9 +91,5 @@ def describe(request: Request) -> str:
 
 
 def items(request: Request) -> Iterator[Item]:
-    if request.length <= 0:
-        raise ValueError(f"needle: length {request.length} found, expected a number of tokens")
-    for task in request.tasks:
-        if task not in TASKS:
-            raise ValueError(f"needle: task {task} found, expected one of {', '.join(TASKS)}")
+    check("needle", request, TASKS)
     return (item for task in request.tasks or TASKS for item in of_task(task, request))

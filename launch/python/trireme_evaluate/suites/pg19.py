@@ -5,7 +5,7 @@ lengths, so that the time does not depend on the books."""
 
 from itertools import islice
 
-from trireme_evaluate.items import Item, MissingData
+from trireme_evaluate.items import Item, MissingData, data_folder
 
 TASKS = ("pg19",)
 LENGTHS_READ = 8
@@ -13,12 +13,10 @@ BYTES_A_TOKEN = 8  # at most as many as English texts have
 
 
 def books(request):
-    if request.data is None or not request.data.is_dir():
-        where = "--data is not given" if request.data is None else f"{request.data} is not a folder"
-        raise MissingData(f"pg19: {where}; expected a folder of books as .txt files")
-    found = sorted(path for path in request.data.iterdir() if path.suffix == ".txt" and path.stat().st_size > 1)
+    folder = data_folder("pg19", request, "a folder of books as .txt files")
+    found = sorted(path for path in folder.iterdir() if path.suffix == ".txt" and path.stat().st_size > 1)
     if not found:
-        raise MissingData(f"pg19: {request.data} has no .txt file; expected a book in each")
+        raise MissingData(f"pg19: {folder} has no .txt file; expected a book in each")
     return list(islice(found, request.limit or None))
 
 

@@ -6,7 +6,7 @@ character of an answer without a stop string; here it stays."""
 
 from itertools import islice
 
-from trireme_evaluate.items import Item, MissingData
+from trireme_evaluate.items import Item, data_file
 from trireme_evaluate.jsonl import COUNT, STRING, STRINGS, TEMPERATURE, TOP_P, records
 
 TASKS = ("xsum",)
@@ -15,15 +15,12 @@ OPTIONAL = {"article": STRING, "prompt": STRING, "temperature": TEMPERATURE, "to
 TOP_K = 50  # transformers' default, which the cookbook's script leaves
 
 
-def data_of(request):
+def checked_file(request):
     """The data file, after a check of the request."""
     for task in request.tasks:
         if task not in TASKS:
             raise ValueError(f"xsum: found the task '{task}', expected xsum")
-    if request.data is None or not request.data.is_file():
-        where = "--data is not given" if request.data is None else f"{request.data} is not a file"
-        raise MissingData(f"xsum: {where}; expected the JSONL file of the H2O cookbook: data/summarization/xsum.jsonl")
-    return request.data
+    return data_file("xsum", request, "the JSONL file of the H2O cookbook: data/summarization/xsum.jsonl")
 
 
 def item(path, number, record):
@@ -46,9 +43,9 @@ def item(path, number, record):
 
 
 def items(request):
-    path = data_of(request)
+    path = checked_file(request)
     return (item(path, *line) for line in islice(records(path, REQUIRED, OPTIONAL), request.limit or None))
 
 
 def describe(request):
-    return f"XSUM of the H2O cookbook; data: {data_of(request).name}"
+    return f"XSUM of the H2O cookbook; data: {checked_file(request).name}"

@@ -4,7 +4,7 @@ import random
 from itertools import count, islice
 from typing import Iterator
 
-from ...items import Item, Request
+from ...items import Item, Request, check
 from . import needles, questions, tracking, words
 from .essays import essay
 
@@ -43,11 +43,8 @@ def of_task(task: str, request: Request) -> Iterator[Item]:
 
 
 def items(request: Request) -> Iterator[Item]:
-    if request.length <= 0:
-        raise ValueError(f"ruler: length {request.length} found, expected a number of tokens")
+    check("ruler", request, TASKS)
     for task in request.tasks:
-        if task not in TASKS:
-            raise ValueError(f"ruler: task {task} found, expected one of {', '.join(TASKS)}")
         if task in questions.FILES:
             questions.check(task, request)
     return (item for task in request.tasks or available(request) for item in of_task(task, request))
