@@ -229,6 +229,26 @@ def many_ranks(gpu):
         gpu.same_as_cpu(NINE_HEADS, *GREEDY, ranks=ranks, SWGPU_COUNT=ranks)
 
 
+@check("score: pairs, and continuations of one context as branches of one forward")
+def scored_pairs(gpu):
+    """In f32: the log probabilities of the CPU, within 1e-3 and 1e-5 of their value."""
+    verses = gpu.text.read_text()
+    contexts = [verses[:420], verses[:430], verses[:60]]
+    pairs = [{"context": context, "continuation": text} for context in contexts for text in (" And God said", " light", " the waters.")]
+    file = gpu.path("pairs.jsonl")
+    file.write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    request = ["score", "-m", TARGET, "--data", file, *EXACT, "--threads", "1", "--no-progress"]
+    results = [[json.loads(line) for line in gpu.trireme(*request, "--device", *device).stdout.splitlines()]
+               for device in (["cpu"], ["cuda"], ["cuda", "--kv-on-chip", "2"])]
+    if len(results[0]) != len(pairs):
+        raise Failed(f"{len(results[0])} results of {len(pairs)} pairs")
+    for other in results[1:]:
+        for cpu, cuda in zip(results[0], other, strict=True):
+            near = abs(cpu["logprob"] - cuda["logprob"]) <= 1e-3 + 1e-5 * abs(cpu["logprob"])
+            if not near or cpu["greedy"] != cuda["greedy"] or cpu["tokens"] != cuda["tokens"]:
+                raise Failed(f"CPU {cpu}, GPU {cuda}")
+
+
 @check("snapshots in both directions")
 def snapshots(gpu):
     request = gpu.request(DRAFT, *WARM, n=16)
