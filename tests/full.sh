@@ -9,7 +9,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-items='1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17' fuzz_seconds=600 again='' ledger=docs/results/ledger.md
+items='1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18' fuzz_seconds=600 again='' ledger=docs/results/ledger.md
 while (( $# )); do
     case $1 in
         --items) items=${2:?tests/full.sh: --items wants numbers}; shift ;;
@@ -65,6 +65,7 @@ item_title=(
     [15]='Faults'
     [16]='The CUDA module on a software GPU'
     [17]='Chat, and files of neighbouring tools'
+    [18]='Attention on tensor cores'
 )
 
 item_1() {
@@ -251,6 +252,13 @@ item_16() {
     local log=$logs/full-software-gpu.log
     tests/gpu_software.sh --full >"$log" 2>&1 || { tail -n 40 "$log"; return 1; }
     grep 'skipped' "$log" || tail -n 1 "$log"
+}
+
+# Attention on tensor cores: blocks, splits and copies; every test of attention on the host; instructions and estimates.
+item_18() {
+    suite release '^(simt_test|kernels_simt_test\.(Attention|Slot))' || return
+    TRIREME_CUDA_TOOLS=$(tests/fetch_cuda_tools.sh) python3 tests/attention_cost.py build/release/kernels/cuda || return
+    mutants kernels mutants
 }
 
 item_17() {

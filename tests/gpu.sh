@@ -221,7 +221,7 @@ same_bits() {
 }
 profile() {
     local ncu=(ncu --clock-control none --launch-count 4 --section SpeedOfLight --section MemoryWorkloadAnalysis)
-    "${ncu[@]}" -k regex:'AttendTile|MatmulDecode' "$bench_step" "$big" "$k32:steps=3:graphs=0" "$k32:rows=17:steps=3:graphs=0" &&
+    "${ncu[@]}" -k regex:'AttendSplit|MatmulDecode' "$bench_step" "$big" "$k32:steps=3:graphs=0" "$k32:rows=17:steps=3:graphs=0" &&
         "${ncu[@]}" -k regex:AttendPrefill "$bench_step" "$big" "$k4:steps=3:graphs=0"
 }
 sanitizer() {

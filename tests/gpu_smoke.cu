@@ -17,12 +17,11 @@
 
 #include "dist/cuda/sum_parts.h"
 #include "kernels/cuda/accept.h"
-#include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_prefill.h"
+#include "kernels/cuda/attention_split.h"
 #include "kernels/cuda/chunks.h"
 #include "kernels/cuda/kv.h"
 #include "kernels/cuda/matmul_blocks.h"
-#include "kernels/cuda/merge_tiles.h"
 #include "kernels/cuda/rowwise.h"
 #include "kernels/cuda/sample.h"
 #include "runtime/cuda/copy_bytes.h"
@@ -290,42 +289,52 @@ struct Cache {
 };
 constexpr float kScale = kLog2E / 11.3137085f;  // sqrt(128)
 
+/// Decode rows of one sequence: 4 vectors of a KV head for each.
 struct Decode {
     explicit Decode(Cache& c)
-        : out(c.rows * Cache::kHeads * Cache::kDim),
-          records(c.n_tiles * out.host.size() / Cache::kDim * (kMaxAndSum + Cache::kDim)),
-          running(kStaged * Cache::kHeads * (kMaxAndSum + Cache::kDim)) {
-        const Seen seen = {
-            c.slots.device, c.sequences.device, c.cached_of.device, {c.ancestors.device, kStaged}, c.rows, kStaged,
-            false};
-        attend = {c.kv,
-                  seen,
-                  {c.q.device, Cache::kHeads * Cache::kDim},
-                  c.heads.device,
-                  Cache::kHeads,
-                  0,
-                  c.n_tiles * kTile,
-                  records.device,
-                  kScale};
-        merge = {records.device,
-                 running.device,
-                 {out.device, Cache::kHeads * Cache::kDim},
-                 seen,
-                 c.heads.device,
-                 Cache::kHeads,
-                 Cache::kDim,
-                 0,
-                 c.n_tiles};
-        grid = {c.n_tiles, Cache::kHeads, c.rows};
+        : rows(c.rows),
+          splits(GradedSplits::of_tile(c.n_tiles - 1) + 1),
+          out(c.rows * Cache::kHeads * Cache::kDim),
+          records(splits * out.host.size() / Cache::kDim * (kMaxAndSum + Cache::kDim)),
+          running(2 * kStaged * Cache::kHeads * (kMaxAndSum + Cache::kDim)),
+          seen{c.slots.device, c.sequences.device, c.cached_of.device, {c.ancestors.device, kStaged}, c.rows, kStaged,
+               false},
+          cache(c) {}
+    void enqueue() {
+        if (rows == 1) return enqueue_by<AttendSplit<f16, Cache::kDim, 1>>();
+        enqueue_by<AttendSplit<f16, Cache::kDim, 4>>();
     }
-    void enqueue() const {
-        launch<AttendTile<f16, 2>>(grid, attend);
-        launch<MergeTiles>({Cache::kHeads, grid.z}, merge);
+    template <class Body>
+    void enqueue_by() {
+        constexpr int64_t kWidth = Cache::kHeads * Cache::kDim;
+        const Wave wave = {0, cache.n_tiles * kTile, 0, splits};
+        const int64_t width = div_up(rows * Cache::kHeads / Cache::kKvHeads, Body::kVectors);
+        float* open = running.device + kStaged * Cache::kHeads * (kMaxAndSum + Cache::kDim);
+        launch<Body>({width, Cache::kKvHeads, splits}, {cache.kv,
+                                                        seen,
+                                                        {cache.q.device, kWidth},
+                                                        cache.heads.device,
+                                                        Cache::kHeads,
+                                                        wave.end,
+                                                        wave,
+                                                        int(width),
+                                                        records.device,
+                                                        open,
+                                                        kStaged,
+                                                        kScale});
+        launch<MergeSplits<GradedSplits>>({Cache::kHeads, rows}, {records.device,
+                                                                  running.device,
+                                                                  {out.device, kWidth},
+                                                                  seen,
+                                                                  cache.heads.device,
+                                                                  Cache::kHeads,
+                                                                  Cache::kDim,
+                                                                  wave});
     }
+    int64_t rows, splits;
     Array<float> out, records, running;
-    AttendTile<f16, 2>::Args attend{};
-    MergeTiles::Args merge{};
-    Grid grid{};
+    Seen seen;
+    Cache& cache;
 };
 
 void attention(int64_t rows) {
@@ -337,7 +346,7 @@ void attention(int64_t rows) {
         for (int64_t h = 0; h < Cache::kHeads; ++h)
             c.reference(r, h, 701 + r, want.data() + (r * Cache::kHeads + h) * Cache::kDim);
     }
-    finish("AttendTile and MergeTiles " + std::to_string(rows), largest_difference(decode.out.read(), want), 2e-5);
+    finish("AttendSplit and MergeSplits " + std::to_string(rows), largest_difference(decode.out.read(), want), 2e-5);
     // KvKeep moves the staged rows into the tiles.
     std::vector<int32_t> moves;
     for (int64_t r = 0; r < rows; ++r) moves.insert(moves.end(), {int32_t(r), int32_t(700 + r), 0});
@@ -411,8 +420,8 @@ void sampling() {
     Array<RowDistribution> distributions(rows);
     for (const double temperature : {0.0, 0.8}) {
         const SamplingRule rule = rule_of({.temperature = temperature, .top_k = 0, .top_p = 1, .min_p = 0});
-        launch<Sample>({rows},
-                       {logits.device, rows, vocab, vocab, uniforms.device, nullptr, ids.device, distributions.device, rule});
+        launch<Sample>({rows}, {logits.device, rows, vocab, vocab, uniforms.device, nullptr, ids.device,
+                                distributions.device, rule});
         double wrong = 0;
         for (int64_t r = 0; r < rows; ++r) {
             wrong += ids.read()[r] !=
@@ -437,8 +446,8 @@ void sampling() {
     Array<Proposal> tree(proposals);
     Array<uint64_t> weights(vocab);
     Array<int32_t> out(5);
-    launch<Accept>({1}, {tree.device, distributions.device, logits.device, 3, rows, vocab, rows * vocab, vocab, weights.device,
-                         out.device});
+    launch<Accept>({1}, {tree.device, distributions.device, logits.device, 3, rows, vocab, rows * vocab, vocab,
+                         weights.device, out.device});
     finish("Accept", std::abs(out.read()[0] - expected), 0);
 }
 
@@ -449,7 +458,8 @@ void retrieval() {
     Array<uint64_t> keys(Cache::kKvHeads * chunks);
     Array<int32_t> places(Cache::kKvHeads * chunks);
     Array<ChunkPick> pick(std::vector<ChunkPick>{{int32_t(chunks), int32_t(picked), 1024}});
-    launch<ChunkMeans>({chunks, Cache::kKvHeads}, {c.kv, reinterpret_cast<char*>(means.device), DType::kF16, chunks, 0, 0, chunk});
+    launch<ChunkMeans>({chunks, Cache::kKvHeads},
+                       {c.kv, reinterpret_cast<char*>(means.device), DType::kF16, chunks, 0, 0, chunk});
     launch<ScoreChunks<f16>>(
         {div_up(chunks, ScoreChunks<f16>::kChunks), Cache::kKvHeads},
         {keys.device, means.device, c.q.device, c.heads.device, Cache::kHeads, chunks, Cache::kDim, pick.device});
@@ -548,17 +558,17 @@ void latencies(int64_t scale) {
     print("small copy to the device, 50 KB", microseconds([&] { copy(device, host, small, stream); }));
     print("mapped read by a kernel, 50 KB", microseconds([&] { by_kernel(device, host, small); }));
     print("small copy after a large one of another stream", microseconds(
-                                                                 [&] {
-                                                                     copy(target, host, large, other);
-                                                                     copy(device, host, small, stream);
-                                                                 },
-                                                                 7));
+                                                                [&] {
+                                                                    copy(target, host, large, other);
+                                                                    copy(device, host, small, stream);
+                                                                },
+                                                                7));
     print("mapped read after a large copy of another stream", microseconds(
-                                                                   [&] {
-                                                                       copy(target, host, large, other);
-                                                                       by_kernel(device, host, small);
-                                                                   },
-                                                                   7));
+                                                                  [&] {
+                                                                      copy(target, host, large, other);
+                                                                      by_kernel(device, host, small);
+                                                                  },
+                                                                  7));
     print("copy on the device, 512 KB", microseconds([&] { copy(device, target, 512 << 10, stream); }));
     print("copy on the device by a kernel, 512 KB", microseconds([&] { by_kernel(device, target, 512 << 10); }));
     const int nodes = 200;
@@ -594,10 +604,8 @@ void latencies(int64_t scale) {
         const MatmulDecode<f16, 8>::Args all = {
             {out.device, n}, {reinterpret_cast<f16*>(target), k}, {reinterpret_cast<f16*>(device), true}, rows, n, k};
         const auto work = [&] {
-            if (rows == 1)
-                return launch<MatmulDecode<f16, 1>>({div_up(n, 16)}, {all.out, all.x, all.w, rows, n, k});
-            if (rows == 17)
-                return launch<MatmulDecode<f16, 4>>({div_up(n, 16)}, {all.out, all.x, all.w, rows, n, k});
+            if (rows == 1) return launch<MatmulDecode<f16, 1>>({div_up(n, 16)}, {all.out, all.x, all.w, rows, n, k});
+            if (rows == 17) return launch<MatmulDecode<f16, 4>>({div_up(n, 16)}, {all.out, all.x, all.w, rows, n, k});
             launch<MatmulDecode<f16, 8>>({div_up(n, 16)}, all);
         };
         print(("product of 12288 x 4096, rows: " + std::to_string(rows)).c_str(), microseconds(work),

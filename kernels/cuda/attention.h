@@ -1,12 +1,14 @@
 #pragma once
-/// Attention over tiles, for decode and prefill rows alike. A block reads the K and V of a (tile, KV head) once for all
-/// query vectors of a sequence. Each leaves a record (max, sum, accumulator); MergeTiles merges these in tile order.
+/// Attention over tiles, for decode and prefill rows alike, with KV of any type. A block reads the K and V of a (tile,
+/// KV head) once for all query vectors of a sequence. Each leaves a record (max, sum, accumulator); MergeSplits merges
+/// these in tile order.
 ///
 /// A score adds its products in an order fixed by head_dim; the sums over a tile run in an order fixed by the slot.
 /// Where a key lies (tile or staged row) and how many vectors share it changes none of that.
 
 #include "kernels/cuda/attention_rows.h"
 #include "kernels/cuda/rotate.h"
+#include "kernels/cuda/splits.h"
 
 namespace trireme::gpu {
 
@@ -18,6 +20,7 @@ namespace trireme::gpu {
 /// head_dim <= kMaxDim. In the softmax a warp has a query vector. kRotates: keys are rotated as they are read.
 template <class T, int kPieces, bool kRotates = false>
 struct AttendTile {
+    using Splits = TileSplits;
     static constexpr int kThreads = 256, kBlocksOfSm = 2;
     static constexpr int kLanes = 8, kSlots = kThreads / kLanes, kWarps = kThreads / kWarp;
     static constexpr int kVectors = 8 / kPieces;  // query vectors at a time: their accumulators are 64 registers

@@ -14,9 +14,10 @@
 #include "kernels/cuda/accept.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_prefill.h"
+#include "kernels/cuda/attention_split.h"
 #include "kernels/cuda/chunks.h"
 #include "kernels/cuda/gpu_products.h"
-#include "kernels/cuda/merge_tiles.h"
+#include "kernels/cuda/merge_splits.h"
 #include "kernels/cuda/rowwise.h"
 #include "kernels/cuda/sample.h"
 #include "kernels/cuda/scratch.h"
@@ -46,7 +47,7 @@ class GpuKernels final : public GpuProducts<Launcher> {
     }
 
   private:
-    static constexpr int64_t kMaxHeadDim = MergeTiles::kThreads;
+    static constexpr int64_t kMaxHeadDim = MergeSplits<TileSplits>::kThreads;
     static_assert(kMaxHeadDim <= AttendTile<AnyType, 4>::kMaxDim);
 
     void do_rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps) override {
@@ -175,6 +176,8 @@ class GpuKernels final : public GpuProducts<Launcher> {
             if (l.k_type == DType::kQ8_0) return prefill_quantised(x);
             return l.k_type == DType::kF16 ? prefill_of<f16>(x) : prefill_of<bf16>(x);
         }
+        if (l.k_type == DType::kF16 && !kv.angles) return split_of<f16>(x);
+        if (l.k_type == DType::kBF16 && !kv.angles) return split_of<bf16>(x);
         if (l.k_type == DType::kQ8_0) {
             if (l.head_dim <= AttendTile<q8_0, 1>::kMaxDim) return attend<AttendTile<q8_0, 1>>(x);
             return attend<AttendTile<q8_0, 2>>(x);
@@ -190,7 +193,24 @@ class GpuKernels final : public GpuProducts<Launcher> {
     template <class T, int kPieces>
     void attend_by(const Attention& x) {
         if (x.kv.angles) return attend<AttendTile<T, kPieces, true>>(x);
-        attend<AttendTile<T, kPieces>>(x);
+        // 16 bits that are not rotated have AttendSplit.
+        if constexpr (sizeof(T) != 2) attend<AttendTile<T, kPieces>>(x);
+    }
+    template <class T>
+    void split_of(const Attention& x) {
+        if (x.kv.layout.head_dim <= 64) return split_by<T, 64>(x);
+        if (x.kv.layout.head_dim <= 96) return split_by<T, 96>(x);
+        if (x.kv.layout.head_dim <= 128) return split_by<T, 128>(x);
+        attend<AttendSplit<T, 256, 1>>(x);
+    }
+    // A block has all vectors of a KV head, if they are at most 64; 32 where three parts of 64 would spill registers.
+    template <class T, int kDim>
+    void split_by(const Attention& x) {
+        const int64_t vectors = vectors_of_run(x);
+        if (vectors <= 16) return attend<AttendSplit<T, kDim, 1>>(x);
+        if constexpr (std::is_same_v<T, bf16> && kDim == 128) return attend<AttendSplit<T, kDim, 2>>(x);
+        if (vectors <= 32) return attend<AttendSplit<T, kDim, 2>>(x);
+        if constexpr (!std::is_same_v<T, bf16> || kDim < 128) attend<AttendSplit<T, kDim, 4>>(x);
     }
     void prefill_quantised(const Attention& x) {
         if (x.kv.layout.head_dim <= 64) return prefill<AttendPrefill<f16, 64, false, q8_0>>(x);
@@ -216,29 +236,55 @@ class GpuKernels final : public GpuProducts<Launcher> {
              angles_of(this->phase(), x.kv), rows_of<float>(x.report.totals)});
     }
 
-    // Attends waves of tiles whose records fit the scratch; the bits do not depend on the size of a wave.
+    /// Runs of rows of one sequence, at most.
+    static int64_t runs(const Attention& x) { return std::min(x.q.rows(), x.kv.counts ? 1 : x.kv.tiles.rows()); }
+    /// Query heads of a KV head, if all have equally many.
+    static int64_t heads_of_run(const Attention& x) { return div_up(x.kv_of_head.rows(), x.kv.layout.kv_heads); }
+    /// Query vectors that share their keys, if all runs have equally many.
+    static int64_t vectors_of_run(const Attention& x) { return div_up(x.q.rows(), runs(x)) * heads_of_run(x); }
+    /// Arguments of a wave of AttendTile, and of AttendSplit; their grids.
+    template <class Body>
+    auto arguments(const Attention& x, const Seen& seen, const Wave& wave, float* records) {
+        const int64_t n = x.q.rows(), heads = x.kv_of_head.rows();
+        const auto* kv_of_head = static_cast<const int32_t*>(x.kv_of_head.data());
+        const Rows<float> weights = rows_of<float>(x.report.weights), tops = rows_of<float>(x.report.tops);
+        if constexpr (requires { Body::kDim; }) {
+            // Groups of vectors; the last one of each run may be partly filled.
+            const int64_t width = (n * heads_of_run(x) + runs(x) * (Body::kVectors - 1)) / Body::kVectors;
+            float* open = static_cast<float*>(scratch_.data()) + running_floats(this->limits());
+            return std::pair(Grid{width, x.kv.layout.kv_heads, wave.splits},
+                             typename Body::Args{kv_of(x.kv), seen, rows_of<const float>(x.q), kv_of_head, heads,
+                                                 x.rows.max_slots, wave, static_cast<int>(width), records, open,
+                                                 this->limits().max_rows, score_scale(x.kv), weights, tops});
+        } else {
+            return std::pair(Grid{wave.splits, heads, n},
+                             typename Body::Args{kv_of(x.kv), seen, rows_of<const float>(x.q), kv_of_head, heads,
+                                                 wave.split, x.rows.max_slots, records, score_scale(x.kv),
+                                                 angles_of(this->phase(), x.kv), weights, tops});
+        }
+    }
+
+    // Attends waves of splits whose records fit the scratch; the bits do not depend on the size of a wave.
     template <class Body>
     void attend(const Attention& x) {
+        using Splits = typename Body::Splits;
         const int64_t n = x.q.rows(), heads = x.kv_of_head.rows(), dim = x.kv.layout.head_dim;
-        const int64_t tiles = div_up(x.rows.max_slots, kTile), record = heads * n * (kMaxAndSum + dim);
-        const int64_t wave = wave_floats(this->limits()) / record;
+        const int64_t most = wave_floats(this->limits()) / (heads * n * (kMaxAndSum + dim));
         float* running = static_cast<float*>(scratch_.data());
-        float* records = running + running_floats(this->limits());
-        const auto* kv_of_head = static_cast<const int32_t*>(x.kv_of_head.data());
+        float* records = running + 2 * running_floats(this->limits());
         const Seen seen = seen_of(this->phase(), x.q, x.kv, x.rows);
         const size_t bytes = bytes::attention(x.kv, x.rows, x.part);
-        const int64_t end = std::min(x.part.end, tiles);
-        for (int64_t first = x.part.first; first < end; first += wave) {
-            const int64_t in_wave = std::min(wave, end - first);
-            launcher_.template launch<Body>(
-                seen.prefill ? "attention_prefill" : "attention", first == x.part.first ? bytes : 0,
-                {in_wave, heads, n},
-                {kv_of(x.kv), seen, rows_of<const float>(x.q), kv_of_head, heads, first, x.rows.max_slots, records,
-                 score_scale(x.kv), angles_of(this->phase(), x.kv), rows_of<float>(x.report.weights),
-                 rows_of<float>(x.report.tops)});
-            launcher_.template launch<MergeTiles>(
+        const int64_t tiles = std::min(x.part.end, div_up(x.rows.max_slots, kTile));
+        if (x.part.first >= tiles) return;
+        const int64_t begin = Splits::of_tile(x.part.first), end = Splits::of_tile(tiles - 1) + 1;
+        for (int64_t first = begin; first < end; first += most) {
+            const Wave wave = {x.part.first * kTile, tiles * kTile, first, std::min(most, end - first)};
+            const auto [grid, args] = arguments<Body>(x, seen, wave, records);
+            launcher_.template launch<Body>(seen.prefill ? "attention_prefill" : "attention",
+                                            first == begin ? bytes : 0, grid, args);
+            launcher_.template launch<MergeSplits<Splits>>(
                 "attention_merge", 0, {heads, n},
-                {records, running, rows_of<float>(x.out), seen, kv_of_head, heads, dim, first, in_wave,
+                {records, running, rows_of<float>(x.out), seen, args.kv_of_head, heads, dim, wave,
                  rows_of<float>(x.report.totals), this->limits().max_rows});
         }
     }

@@ -25,13 +25,13 @@ constexpr int64_t padded_k(int64_t k) {
 inline int64_t record_floats(const KernelLimits& l) {
     return l.heads * (kRecordHead + l.head_dim);
 }
-/// Floats of the running records of all rows.
+/// Floats of the running records of all rows, and of their open records (merge_splits.h).
 inline int64_t running_floats(const KernelLimits& l) {
     return l.max_rows * record_floats(l);
 }
-/// Floats of a wave's records: at least four tiles of all rows.
+/// Floats of a wave's records: at least 32 splits of all rows. 17 rows of 128K tokens (92 splits) are one wave.
 inline int64_t wave_floats(const KernelLimits& l) {
-    return std::max<int64_t>(l.max_rows * 4, 256) * record_floats(l);
+    return std::max<int64_t>(l.max_rows * 32, 256) * record_floats(l);
 }
 /// Bytes of inputs rounded to the weights' type. Weights in blocks may have columns of other ranks at both ends.
 inline int64_t rounded_bytes(const KernelLimits& l) {
@@ -49,7 +49,7 @@ inline int64_t panel_bytes(const KernelLimits& l) {
 inline size_t scratch_bytes(Phase phase, const KernelLimits& l) {
     const int64_t products = rounded_bytes(l) + (phase == Phase::kPrefill ? panel_bytes(l) : 0);
     // accept() needs the weights of a vocabulary.
-    return static_cast<size_t>(std::max({products, (running_floats(l) + wave_floats(l)) * 4, l.vocab * 8}));
+    return static_cast<size_t>(std::max({products, (2 * running_floats(l) + wave_floats(l)) * 4, l.vocab * 8}));
 }
 
 }  // namespace trireme::gpu

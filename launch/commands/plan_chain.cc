@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "decode/round_forecast.h"
+#include "kernels/attention_cost.h"
 #include "launch/flags/modes.h"
 #include "launch/run/chain.h"
 #include "launch/run/eviction.h"
@@ -83,18 +84,25 @@ double ChainPlan::level_ms(const PlanInput& in, const Machine& machine, const Sh
     return step_bytes(own, seen) / machine.device_gbps * 1e-6;
 }
 
-// Products with the weights and, for each row, attention: two operations per element.
+// Weights and KV are read once for all rows. Each takes the time of its bytes, or of its products.
 Machine ChainPlan::for_rows(const PlanInput& in, const Shard& shard, const Machine& machine, int64_t rows,
                             int64_t length) const {
     const Options& o = options_;
     Machine m = machine;
-    const auto n = static_cast<double>(rows), layers = static_cast<double>(config_.n_layers);
+    const auto n = static_cast<double>(rows);
     if (o.device_tflops > 0 && m.device_gbps > 0) {
-        const auto weights = static_cast<double>(in.weights_per_step);
-        const double attended =
-            layers * static_cast<double>(shard.n_heads * config_.head_dim) * static_cast<double>(length);
-        const double ms = n * (2 * weights + 4 * attended) / o.device_tflops * 1e-9;
-        m.device_gbps = std::min(m.device_gbps, step_bytes(in, length) / ms * 1e-6);
+        const auto ms = [&](double bytes, double products) {
+            return std::max(bytes / m.device_gbps * 1e-6, 2 * products / o.device_tflops * 1e-9);
+        };
+        const auto layers = static_cast<double>(in.reads.size()), slots = static_cast<double>(length);
+        const int64_t texts = std::clamp<int64_t>(in.kv.sequences, 1, rows);
+        const double attended = layers * slots * static_cast<double>(texts) *
+                                attention_products(backend_, in.kv.layout, shard.n_heads, (rows + texts - 1) / texts);
+        const auto weight_bytes = static_cast<double>(in.weight_bytes_per_step);
+        const double bytes = step_bytes(in, length);
+        const double step_ms =
+            ms(weight_bytes, n * static_cast<double>(in.weights_per_step)) + ms(bytes - weight_bytes, attended);
+        m.device_gbps = std::min(m.device_gbps, bytes / step_ms * 1e-6);
     }
     if (o.ranks > 1) {
         const double bytes = n * static_cast<double>(config_.dim) * sizeof(float);

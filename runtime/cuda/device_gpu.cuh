@@ -43,10 +43,16 @@ class DeviceGpu {
     __device__ __forceinline__ void* shared() const { return trireme_shared; }
     __device__ __forceinline__ void sync() const { __syncthreads(); }
     __device__ __forceinline__ float shuffle_xor(float x, int mask) const { return __shfl_xor_sync(~0u, x, mask); }
+    __device__ __forceinline__ int shuffle_xor(int x, int mask) const { return __shfl_xor_sync(~0u, x, mask); }
     __device__ __forceinline__ uint64_t shuffle_xor(uint64_t x, int mask) const {
         return __shfl_xor_sync(~0u, static_cast<unsigned long long>(x), mask);
     }
     __device__ __forceinline__ uint32_t fetch_add(uint32_t* p, uint32_t x) const { return atomicAdd(p, x); }
+    __device__ __forceinline__ float power_of_2(float x) const {
+        float power;
+        asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+        return power;
+    }
     template <class T>
     __device__ __forceinline__ void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) const {
         MmaType<T>::mma(d, a, b);
@@ -67,6 +73,33 @@ class DeviceGpu {
                      : "l"(p));
         return bits;
     }
+    template <bool kTransposed>
+    __device__ __forceinline__ Bits16 load_matrices(const uint16_t* row) const {
+        Bits16 bits;
+        const uint32_t from = address_in_shared(row);
+        if constexpr (kTransposed) {
+            asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                         : "=r"(bits.word[0]), "=r"(bits.word[1]), "=r"(bits.word[2]), "=r"(bits.word[3])
+                         : "r"(from)
+                         : "memory");
+        } else {
+            asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                         : "=r"(bits.word[0]), "=r"(bits.word[1]), "=r"(bits.word[2]), "=r"(bits.word[3])
+                         : "r"(from)
+                         : "memory");
+        }
+        return bits;
+    }
+    __device__ __forceinline__ void copy_async(void* to, const void* from, bool real) const {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address_in_shared(to)), "l"(from),
+                     "r"(real ? 16 : 0)
+                     : "memory");
+    }
+    __device__ __forceinline__ void end_copies() const { asm volatile("cp.async.commit_group;" ::: "memory"); }
+    template <int kLeft>
+    __device__ __forceinline__ void wait_copies() const {
+        asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+    }
     __device__ void fault(Fault kind, int64_t x, int64_t y) const {
         if (atomicCAS_system(&fault_->kind, 0, static_cast<int32_t>(kind)) != 0) return;
         fault_->x = x;
@@ -76,6 +109,10 @@ class DeviceGpu {
     }
 
   private:
+    static __device__ __forceinline__ uint32_t address_in_shared(const void* p) {
+        return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+    }
+
     DeviceFault* fault_;
     const char* operation_;  // a host address
 };

@@ -11,7 +11,16 @@
 ///     sync()                          waits for all threads of the block
 ///     shuffle_xor(x, mask)            x of the lane whose index differs by mask; all 32 lanes of the warp take part
 ///     fetch_add(p, x)                 returns *p and adds x to it, atomically, in shared memory
+///     power_of_2(x)                   2^x, or 0 where that is below 2^-126; its error is 2 units in the last place
 ///     mma<T>(d, a, b)                 d += a b for one m16n8k16 tile of f16 or bf16, fragments as in the PTX ISA
+///     load_matrices<transposed>(row)  four 8 x 8 matrices of 16-bit elements from shared memory (ldmatrix.x4): lane l
+///                                     names row l % 8 of matrix l / 8, 16-byte aligned, and gets in word i elements
+///                                     2(l % 4) and the next of row l / 4 of matrix i, or of its transpose
+///     copy_async(to, from, real)      starts a copy of 16 bytes, both aligned, from global to shared memory; zeros if
+///                                     not `real`. The copies since the last end_copies() form a group
+///     end_copies()                    ends a group of this thread's copies; it may be empty
+///     wait_copies<n>()                waits for this thread's groups but the last n; other threads see the bytes after
+///                                     a sync()
 ///     shared()                        the block's shared memory, 16-byte aligned, uninitialised
 ///     load16(p)                       16 bytes, 16-byte aligned, of global memory that this kernel does not write
 ///     stream16(p)                     like load16, for bytes that will not be read again
@@ -31,10 +40,12 @@
 #define TRIREME_GPU __device__ __forceinline__
 #define TRIREME_HOST_GPU __host__ __device__ __forceinline__
 #define TRIREME_UNROLL _Pragma("unroll")
+#define TRIREME_NO_UNROLL _Pragma("unroll 1")
 #else
 #define TRIREME_GPU inline
 #define TRIREME_HOST_GPU inline
 #define TRIREME_UNROLL
+#define TRIREME_NO_UNROLL
 #endif
 
 namespace trireme::gpu {

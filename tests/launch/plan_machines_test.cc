@@ -113,8 +113,9 @@ TEST(Plan, CountsRowsPrefillAndAllReduces) {
     };
     const double plain = number_after(step({}), "at context length 8192: ");
     EXPECT_NEAR(number_after(step({"--reduce-us", "50"}), "at context length 8192: "), plain + 64 * 0.05, 0.05);
+    // One row fills a tile of 16 vectors, and f16 takes two products for one of f32's precision.
     EXPECT_NEAR(number_after(step({"--device-tflops", "0.1"}), "at context length 8192: "),
-                (2 * 6.6e9 / 2 + 4.0 * 8192 * 32 * 2048) / 0.1e12 * 1e3, 2);
+                (2 * 6.6e9 / 2 + 16 * 2 * 4.0 * 8192 * 32 * 2048) / 0.1e12 * 1e3, 2);
     EXPECT_THAT(step({}), HasSubstr("a prefill: give --device-tflops for its time"));
     const std::string prefill = step({"--device-tflops", "80"});
     // Operations per rank: half of 2 x 6.7e9 x 8192 for the weights, and 2 n^2 for each of 2048 columns in 32 layers.

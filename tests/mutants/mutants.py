@@ -24,7 +24,8 @@ ROOT = HERE.parent.parent
 ROWWISE = "Rmsnorm*:Swiglu*:Rope*:Embed*:Add*:GatherRows*:Rowwise*"
 QUICK = ("AttentionDecode.SequencesDoNotMix:AttentionDecode.SurvivesScoresFarApart:AttentionDecode.RowsOfOne*:"
          "Attention*.Refuses*:AttentionDecode.A*TheP*:AttentionDecode.AStagedRow*")
-ATTENTION = ["*TileBlocks.*:MergeTilesBlocks.*:" + QUICK, "Attention*.WeighsEqual*", "SlotAttention*:KeyWeights*", "AttentionDecode*:AttentionPrefill*"]
+ATTENTION = ["*TileBlocks.*:MergeSplitsBlocks.*:" + QUICK, "Attention*.WeighsEqual*", "SlotAttention*:KeyWeights*", "AttentionDecode*:AttentionPrefill*"]
+SPLIT = ["*Splits*:" + QUICK, "Attention*.WeighsEqual*:AttentionSeen.OfT*", "AttentionDecode.M*:AttentionDecode.ARowOfATree*:AttentionSeen*:SlotsWorked*", "AttentionDecode*:AttentionPrefill*"]
 SHARES = ["SlotShare*"]
 SLOTS = ["SlotsWorked*:SlotsOtherRules*:SlotScores*:Slots.*:SlotsRandom.H*:SlotsRandom.C*", "SlotsRandom.K*"]
 # For each file, the tests that run its code, in stages: a mutant that dies in a quick stage skips the slow ones.
@@ -32,7 +33,9 @@ KERNELS = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUI
          "kernels/cuda/matmul_decode.h": ["Matmul*", "Types/Blocks.*"],
          "kernels/cuda/matmul_blocks.h": ["Types/Blocks.*"], "kernels/cuda/stored_eight.h": ["Types/Blocks.*"],
            "kernels/cuda/attention_rows.h": ATTENTION, "kernels/cuda/eight.h": ATTENTION,
-         "kernels/cuda/attention.h": ATTENTION, "kernels/cuda/merge_tiles.h": ATTENTION,
+         "kernels/cuda/attention.h": ATTENTION, "kernels/cuda/merge_splits.h": ATTENTION,
+         "kernels/cuda/attention_split.h": SPLIT, "kernels/cuda/split_tile.h": SPLIT, "kernels/cuda/split_vectors.h": SPLIT,
+         "kernels/cuda/splits.h": SPLIT,
          "kernels/cuda/attention_prefill.h": ["AttentionPrefill.Refuses*:AttentionPrefill.Matches*:AttentionPrefill.Weighs*", "KeyWeights*", "AttentionPrefill*"],
          "kernels/cuda/sample.h": ["Sample*:Distribution*", "Siblings*"], "dist/cuda/sum_parts.h": ["*SumParts*"],
            "kernels/cuda/slots.h": SLOTS, "kernels/cuda/slot_choose.h": SLOTS + SHARES, "kernels/cuda/select.h": SLOTS,
@@ -60,6 +63,7 @@ COMPARISONS = [("<=", "l", "<"), (">=", "g", "<"), ("==", "=", "=="), ("!=", "!"
 COMPARE = re.compile(r" (<=|>=|==|!=|<|>) ")
 NUMBER = re.compile(r"(?<![\w.])(?<!\de-)(\d+)(?![\w.'])")
 BARRIER = re.compile(r"\bgpu\.sync\(\);")
+WAIT = re.compile(r"\bgpu\.template wait_copies<(\d)>\(\);")
 INDEX = re.compile(r"\bgpu\.block_([xyz])\(\)")
 # Lines with values that the compiler must know.
 FIXED = re.compile(r"constexpr|^\s*(template|#|//|///|static_assert|using)|TRIREME_GPU|\boperator\b|^\s*namespace")
@@ -110,6 +114,9 @@ def mutants_of(line):
         yield m.start(), m.end(), "(" + m.group(1) + " + trireme::mutants::one({n}))", f"{m.group(1)} + 1 at column {m.start()}"
     for m in BARRIER.finditer(code):
         yield m.start(), m.end(), "if (!trireme::mutants::is({n})) gpu.sync();", "no barrier"
+    for m in WAIT.finditer(code):
+        later = f"gpu.template wait_copies<{int(m.group(1)) + 1}>()"
+        yield m.start(), m.end(), "trireme::mutants::is({n}) ? " + later + " : " + m.group(), "waits for one group of copies less"
     for m in INDEX.finditer(code):
         other = {"x": "y", "y": "x", "z": "x"}[m.group(1)]
         yield (m.start(), m.end(), "(trireme::mutants::is({n}) ? gpu.block_" + other + "() : " + m.group() + ")",

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/attention.h"
-#include "kernels/cuda/merge_tiles.h"
+#include "kernels/cuda/merge_splits.h"
 #include "tests/simt/block.h"
 
 namespace trireme::simt {
@@ -91,7 +91,7 @@ TEST(AttendTileBlocks, LeaveWhereNoRowSeesAnything) {
 }
 
 // After a row's last tile, neither `running` nor `out` is written.
-TEST(MergeTilesBlocks, WriteOutWithTheRowsLastTileAndLeaveAfterwards) {
+TEST(MergeSplitsBlocks, WriteOutWithTheRowsLastTileAndLeaveAfterwards) {
     const std::vector<float> records(2 * kRecord, 1);
     const int32_t kv_head = 0;
     for (const int tiles : {1, 2}) {
@@ -102,9 +102,15 @@ TEST(MergeTilesBlocks, WriteOutWithTheRowsLastTileAndLeaveAfterwards) {
             for (int wave = 0; wave < 6; ++wave) {
                 std::vector<float> out(kDim, kUntouched);
                 const std::vector<float> before = running;
-                run_block<gpu::MergeTiles>(
-                    {0, 0, 0},
-                    {records.data(), running.data(), {out.data(), kDim}, seen, &kv_head, 1, kDim, wave * tiles, tiles});
+                run_block<gpu::MergeSplits<gpu::TileSplits>>({0, 0, 0},
+                                                             {records.data(),
+                                                              running.data(),
+                                                              {out.data(), kDim},
+                                                              seen,
+                                                              &kv_head,
+                                                              1,
+                                                              kDim,
+                                                              {0, 6 * tiles * gpu::kTile, wave * tiles, tiles}});
                 EXPECT_EQ(out[0], wave == last ? 1 : kUntouched) << "slot " << slot << " wave " << wave;
                 EXPECT_EQ(running != before, wave < last) << "slot " << slot << " wave " << wave;
             }
@@ -132,7 +138,7 @@ TEST(AttendTileBlocks, LeaveWhatItsHeadDoesNotSee) {
     }
 }
 
-TEST(MergeTilesBlocks, BeginWithTheFirstTileThatTheHeadSees) {
+TEST(MergeSplitsBlocks, BeginWithTheFirstTileThatTheHeadSees) {
     const int32_t slot = 1023, kv_head = 0;
     for (const int32_t begin : {0, 300, 600, 1023}) {
         for (const int64_t tiles : {1, 2, 3, 4}) {
@@ -144,16 +150,15 @@ TEST(MergeTilesBlocks, BeginWithTheFirstTileThatTheHeadSees) {
                 for (int64_t t = std::max(first, int64_t{begin / gpu::kTile}); t < first + tiles; ++t) {
                     std::fill_n(records.begin() + (t - first) * kRecord, kRecord, 1.0F);
                 }
-                run_block<gpu::MergeTiles>({0, 0, 0}, {records.data(),
-                                                       running.data(),
-                                                       {out.data(), kDim},
-                                                       seen,
-                                                       &kv_head,
-                                                       1,
-                                                       kDim,
-                                                       first,
-                                                       tiles,
-                                                       {totals.data(), 2}});
+                run_block<gpu::MergeSplits<gpu::TileSplits>>({0, 0, 0}, {records.data(),
+                                                                         running.data(),
+                                                                         {out.data(), kDim},
+                                                                         seen,
+                                                                         &kv_head,
+                                                                         1,
+                                                                         kDim,
+                                                                         {0, kTiles * gpu::kTile, first, tiles},
+                                                                         {totals.data(), 2}});
             }
             EXPECT_EQ(out, std::vector<float>(kDim, 1)) << "from " << begin << ", waves of " << tiles;
             EXPECT_EQ(totals, (std::vector<float>{1, static_cast<float>(kTiles - begin / gpu::kTile)}));
@@ -162,7 +167,7 @@ TEST(MergeTilesBlocks, BeginWithTheFirstTileThatTheHeadSees) {
 }
 
 // Sums are in tile order, however many records are in flight at once.
-TEST(MergeTilesBlocks, MergeInTheOrderOfTheTiles) {
+TEST(MergeSplitsBlocks, MergeInTheOrderOfTheTiles) {
     constexpr int64_t kHeads = 2, kRows = 3, kMerged = kHeads * kRows * kRecord;
     for (const int64_t tiles : {1, 2, 15, 16, 17, 31, 32, 33, 70}) {
         std::vector<float> records(static_cast<size_t>(tiles * kMerged)), running(kMerged), out(kRows * kHeads * kDim);
@@ -173,15 +178,14 @@ TEST(MergeTilesBlocks, MergeInTheOrderOfTheTiles) {
         const int32_t kv_of_head[kHeads] = {};
         for (int head = 0; head < kHeads; ++head) {
             for (int row = 0; row < kRows; ++row) {
-                run_block<gpu::MergeTiles>({head, row, 0}, {records.data(),
-                                                            running.data(),
-                                                            {out.data(), kHeads * kDim},
-                                                            seen,
-                                                            kv_of_head,
-                                                            kHeads,
-                                                            kDim,
-                                                            0,
-                                                            tiles});
+                run_block<gpu::MergeSplits<gpu::TileSplits>>({head, row, 0}, {records.data(),
+                                                                              running.data(),
+                                                                              {out.data(), kHeads * kDim},
+                                                                              seen,
+                                                                              kv_of_head,
+                                                                              kHeads,
+                                                                              kDim,
+                                                                              {0, tiles * gpu::kTile, 0, tiles}});
                 for (int64_t i = 0; i < kDim; ++i) {
                     float max = -INFINITY, sum = 0, acc = 0;
                     for (int64_t t = 0; t < tiles; ++t) {
@@ -194,6 +198,54 @@ TEST(MergeTilesBlocks, MergeInTheOrderOfTheTiles) {
                     EXPECT_EQ(out[static_cast<size_t>((row * kHeads + head) * kDim + i)], acc / sum) << tiles;
                 }
             }
+        }
+    }
+}
+
+TEST(GradedSplits, PartitionTheTiles) {
+    using gpu::GradedSplits;
+    int64_t tile = 0;
+    for (int64_t split = 0; split < 300; ++split) {
+        const int64_t first = GradedSplits::first_tile(split), end = GradedSplits::first_tile(split + 1);
+        EXPECT_EQ(first, tile);
+        EXPECT_EQ(end - first, first < 8 ? 1 : first < 32 ? 2 : first < 128 ? 4 : 8) << "from tile " << first;
+        for (; tile < end; ++tile) EXPECT_EQ(GradedSplits::of_tile(tile), split) << "tile " << tile;
+    }
+    EXPECT_EQ(GradedSplits::of_tile(511) + 1, 92);  // of 128K tokens
+}
+
+// Parts end within splits of two tiles: records are merged when their split is complete, or when the row ends in it.
+TEST(MergeSplitsBlocks, MergeASplitOfTwoPartsOnce) {
+    using Splits = gpu::GradedSplits;
+    const int32_t kv_head = 0;
+    constexpr int64_t kAll = 12;  // tiles
+    const std::vector<float> records(kAll * kRecord, 1);
+    for (const int32_t slot : {8 * 256 - 1, 8 * 256, 9 * 256 - 1, 9 * 256, 10 * 256, 12 * 256 - 1}) {
+        for (const int64_t step : {1, 2, 3, 5, 12}) {
+            std::vector<float> running(kRecord, kUntouched), out(kDim, kUntouched), totals(2, kUntouched);
+            const gpu::Seen seen = {&slot, nullptr, nullptr, {}, 1, 1, false};
+            int written = 0;
+            for (int64_t first = 0; first < kAll; first += step) {
+                const int64_t end = std::min(first + step, kAll), split = Splits::of_tile(first);
+                const gpu::Wave wave = {first * gpu::kTile, end * gpu::kTile, split,
+                                        Splits::of_tile(end - 1) + 1 - split};
+                std::fill(totals.begin(), totals.end(), kUntouched);
+                run_block<gpu::MergeSplits<Splits>>({0, 0, 0}, {records.data(),
+                                                                running.data(),
+                                                                {out.data(), kDim},
+                                                                seen,
+                                                                &kv_head,
+                                                                1,
+                                                                kDim,
+                                                                wave,
+                                                                {totals.data(), 2}});
+                if (totals[0] == kUntouched) continue;
+                ++written;
+                EXPECT_EQ(slot / gpu::kTile >= first && slot / gpu::kTile < end, true) << slot << " parts of " << step;
+                EXPECT_EQ(totals[1], static_cast<float>(Splits::of_tile(slot / gpu::kTile) + 1)) << slot << " " << step;
+            }
+            EXPECT_EQ(written, 1) << slot << " parts of " << step;
+            EXPECT_EQ(out, std::vector<float>(kDim, 1));
         }
     }
 }

@@ -26,6 +26,26 @@ void Gpu::sync() {
     block_.meet(block_.all_, block_.threads_, 0);
 }
 
+void Gpu::copy_async(void* to, const void* from, bool real) {
+    check_aligned(to);
+    check_aligned(from);
+    std::memset(to, 0xff, sizeof(gpu::Bits16));
+    copies_.push_back({to, from, real});
+}
+
+void Gpu::complete(size_t left) {
+    if (ended_.size() <= left) return;
+    const size_t groups = ended_.size() - left, count = ended_[groups - 1];
+    for (size_t i = count; i-- > 0;) {
+        const Copy& c = copies_[i];
+        if (c.real) std::memcpy(c.to, c.from, sizeof(gpu::Bits16));
+        if (!c.real) std::memset(c.to, 0, sizeof(gpu::Bits16));
+    }
+    copies_.erase(copies_.begin(), copies_.begin() + static_cast<std::ptrdiff_t>(count));
+    ended_.erase(ended_.begin(), ended_.begin() + static_cast<std::ptrdiff_t>(groups));
+    for (size_t& end : ended_) end -= count;
+}
+
 void Gpu::fault(gpu::Fault kind, int64_t x, int64_t y) {
     if (block_.fault.kind == gpu::Fault::kNone) block_.fault = {kind, x, y};
 }

@@ -2,13 +2,17 @@
 /// A GPU block on the host: its threads are fibers of one operating system thread, which run until they meet the
 /// others. Half of the blocks run their threads in descending order, so that a missing barrier is noticed in one of the
 /// two orders. Half of the blocks run each warp as far as possible before the next one. Shared memory begins as NaN and
-/// ends at an inaccessible page. The run fails if threads wait for one that has left, or meet in different operations.
+/// ends at an inaccessible page. An asynchronous copy makes its target NaN at once, and its bytes arrive when its
+/// thread waits for them, not before. The run fails if threads wait for one that has left, or meet in different
+/// operations.
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -38,6 +42,10 @@ class Gpu {
         const uint32_t before = *p;
         *p += x;
         return before;
+    }
+    static float power_of_2(float x) {
+        const float power = std::exp2(x);
+        return power < std::numeric_limits<float>::min() ? 0.0f : power;
     }
     template <class T>
     T shuffle_xor(T x, int mask) {
@@ -77,6 +85,32 @@ class Gpu {
             }
         }
     }
+    template <bool kTransposed>
+    gpu::Bits16 load_matrices(const uint16_t* row) {
+        check_aligned(row);
+        std::array<std::byte, kLetter> letter{};
+        std::memcpy(letter.data(), &row, sizeof row);
+        const Letters& all = exchange(letter, kMatrices + kTransposed);
+        gpu::Bits16 bits;
+        for (int matrix = 0; matrix < 4; ++matrix) {
+            uint32_t word = 0;
+            for (int i = 0; i < 2; ++i) {
+                const int pair = lane() % 4 * 2 + i, single = lane() / 4;
+                const int from = kTransposed ? pair : single, column = kTransposed ? single : pair;
+                const uint16_t* p = nullptr;
+                std::memcpy(&p, all[static_cast<size_t>(matrix * 8 + from)].data(), sizeof p);
+                word |= static_cast<uint32_t>(p[column]) << (16 * i);
+            }
+            bits.word[matrix] = word;
+        }
+        return bits;
+    }
+    void copy_async(void* to, const void* from, bool real);
+    void end_copies() { ended_.push_back(copies_.size()); }
+    template <int kLeft>
+    void wait_copies() {
+        complete(kLeft);
+    }
     template <class T>
     gpu::Bits16 load16(const T* p) const {
         check_aligned(p);
@@ -91,18 +125,28 @@ class Gpu {
 
   private:
     static constexpr size_t kLetter = 24;
-    static constexpr int kMma = 1 << 8;
+    static constexpr int kMma = 1 << 8, kMatrices = 1 << 9;
     using Letters = std::array<std::array<std::byte, kLetter>, gpu::kWarp>;
     friend class Block;
 
+    struct Copy {
+        void* to;
+        const void* from;
+        bool real;
+    };
+
     /// Errors: Exit::kInternal if a GPU would end the run.
     static void check_aligned(const void* p);
+    /// Performs the copies of all ended groups but the last `left`, the newest first.
+    void complete(size_t left);
     int lane() const { return thread_ % gpu::kWarp; }
     /// Returns the letters of all lanes of the warp; `operation` must be the same in all of them.
     const Letters& exchange(const std::array<std::byte, kLetter>& letter, int operation);
 
     Block& block_;
     int thread_;
+    std::vector<Copy> copies_;   // not performed yet
+    std::vector<size_t> ended_;  // number of copies up to the end of each group
 };
 
 class Block {

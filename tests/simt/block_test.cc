@@ -223,5 +223,72 @@ TEST(SimtBlock, MultipliesTilesAsThePtxIsaLaysThemOut) {
     multiply_one_tile<bf16>();
 }
 
+// PTX ISA, ldmatrix: thread l names row l % 8 of matrix l / 8; register i of thread l has elements 2(l % 4) and the
+// next of row l / 4 of matrix i, or of its transpose.
+TEST(SimtBlock, LoadsMatricesAsThePtxIsaLaysThemOut) {
+    alignas(16) std::array<uint16_t, 4 * 8 * 8> matrices;  // [matrix][row][column]
+    for (size_t i = 0; i < matrices.size(); ++i) matrices[i] = static_cast<uint16_t>(i);
+    Block block;
+    block.run({0, 0, 0}, 32, 0, [&](Gpu& gpu) {
+        const uint16_t* row = matrices.data() + gpu.thread() * 8;
+        const gpu::Bits16 plain = gpu.load_matrices<false>(row), transposed = gpu.load_matrices<true>(row);
+        for (int matrix = 0; matrix < 4; ++matrix) {
+            for (int half = 0; half < 2; ++half) {
+                const int at = gpu.thread() % 4 * 2 + half, other = gpu.thread() / 4;
+                EXPECT_EQ(uint16_t(plain.word[matrix] >> (16 * half)), matrix * 64 + other * 8 + at);
+                EXPECT_EQ(uint16_t(transposed.word[matrix] >> (16 * half)), matrix * 64 + at * 8 + other);
+            }
+        }
+    });
+}
+
+/// Copies four words in two groups, and reads them when all groups but `left` have been waited for.
+template <int kLeft>
+std::array<uint32_t, 2> copied() {
+    alignas(16) const std::array<gpu::Bits16, 2> from = {{{1, 2, 3, 4}, {5, 6, 7, 8}}};
+    std::array<uint32_t, 2> seen{};
+    Block block;
+    block.run({0, 0, 0}, 1, 32, [&](Gpu& gpu) {
+        auto* to = static_cast<gpu::Bits16*>(gpu.shared());
+        to[0] = to[1] = {};
+        for (int i = 0; i < 2; ++i) {
+            gpu.copy_async(to + i, &from[static_cast<size_t>(i)], true);
+            gpu.end_copies();
+        }
+        gpu.wait_copies<kLeft>();
+        seen = {to[0].word[3], to[1].word[0]};
+    });
+    return seen;
+}
+
+TEST(SimtBlock, CopiesArriveWhenTheyAreWaitedForAndAreNanBefore) {
+    constexpr uint32_t kNan = 0xffffffff;
+    EXPECT_EQ(copied<0>(), (std::array<uint32_t, 2>{4, 5}));
+    EXPECT_EQ(copied<1>(), (std::array<uint32_t, 2>{4, kNan}));
+    EXPECT_EQ(copied<2>(), (std::array<uint32_t, 2>{kNan, kNan}));
+}
+
+TEST(SimtBlock, CopiesOfNothingAreZeros) {
+    Block block;
+    block.run({0, 0, 0}, 1, 16, [](Gpu& gpu) {
+        alignas(16) const gpu::Bits16 from = {1, 2, 3, 4};
+        auto* to = static_cast<gpu::Bits16*>(gpu.shared());
+        gpu.copy_async(to, &from, false);
+        gpu.end_copies();
+        gpu.wait_copies<0>();
+        for (const uint32_t word : to->word) EXPECT_EQ(word, 0U);
+    });
+}
+
+TEST(SimtBlock, RefusesCopiesThatAreNotAligned) {
+    Block block;
+    alignas(16) static const std::array<char, 32> bytes{};
+    EXPECT_THROW(block.run({0, 0, 0}, 1, 32, [&](Gpu& gpu) { gpu.copy_async(gpu.shared(), bytes.data() + 8, true); }),
+                 Error);
+    EXPECT_THROW(block.run({0, 0, 0}, 1, 32,
+                           [&](Gpu& gpu) { gpu.copy_async(static_cast<char*>(gpu.shared()) + 4, bytes.data(), true); }),
+                 Error);
+}
+
 }  // namespace
 }  // namespace trireme::simt

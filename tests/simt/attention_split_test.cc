@@ -1,0 +1,160 @@
+// AttendSplit beyond what the contract of attention shows: splits that parts interrupt, irregular heads, blocks that
+// have nothing to do.
+
+#include "kernels/cuda/attention_split.h"
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kernels/attention_cost.h"
+#include "tests/simt/block.h"
+
+namespace trireme::simt {
+namespace {
+
+constexpr int64_t kDim = 64, kTiles = 14, kRecord = gpu::kMaxAndSum + kDim, kRows = 3;
+constexpr float kUntouched = -7;
+using Body = gpu::AttendSplit<f16, kDim, 1>;
+using Splits = gpu::GradedSplits;
+
+/// One sequence of random f16 keys and values; a chain of rows whose tokens are staged.
+struct Cache {
+    explicit Cache(int32_t tokens, std::vector<int32_t> kv_of_head = {0})
+        : heads(std::move(kv_of_head)), kv_heads(heads.back() + 1) {
+        std::mt19937 random(5);
+        std::normal_distribution<float> normal;
+        const auto fill = [&](std::vector<f16>& x) {
+            for (f16& e : x) e = f16(normal(random));
+        };
+        for (int64_t t = 0; t < kTiles; ++t) {
+            tiles.emplace_back(2 * kv_heads * gpu::kTile * kDim);
+            fill(tiles.back());
+        }
+        for (auto& tile : tiles) table.push_back(static_cast<int64_t>(reinterpret_cast<uintptr_t>(tile.data())));
+        staged.resize(static_cast<size_t>(kv_heads * gpu::kStaged * kDim));
+        fill(staged);
+        for (int32_t r = 0; r < kRows; ++r) {
+            slots.push_back(tokens + r);
+            for (int32_t i = 0; i <= r; ++i) ancestors[static_cast<size_t>(r * gpu::kStaged + i)] = i;
+        }
+        cached.assign(kRows, tokens);
+        q.resize(static_cast<size_t>(kRows) * heads.size() * kDim);
+        for (float& e : q) e = normal(random);
+    }
+    int64_t record_floats() const { return kRows * static_cast<int64_t>(heads.size()) * kRecord; }
+    /// Attends tiles [first, end); returns the records of their splits.
+    std::vector<float> attend(int64_t first, int64_t end, int width = 1) {
+        const int64_t split = Splits::of_tile(first), splits = Splits::of_tile(end - 1) + 1 - split;
+        std::vector<float> records(static_cast<size_t>(splits * record_floats()), kUntouched);
+        auto* staged_rows = reinterpret_cast<char*>(staged.data());
+        const int32_t slot = kDim * sizeof(f16);
+        const Body::Args args = {
+            .kv = {{table.data(), kTiles},
+                   1,
+                   0,
+                   kTiles,
+                   kv_heads,
+                   kDim,
+                   staged_rows,
+                   staged_rows,
+                   DType::kF16,
+                   DType::kF16,
+                   slot,
+                   slot},
+            .seen =
+                {slots.data(), sequences.data(), cached.data(), {ancestors.data(), gpu::kStaged}, kRows, kRows, false},
+            .q = {q.data(), static_cast<int64_t>(heads.size()) * kDim},
+            .kv_of_head = heads.data(),
+            .heads = static_cast<int64_t>(heads.size()),
+            .max_slots = kTiles * gpu::kTile,
+            .wave = {first * gpu::kTile, end * gpu::kTile, split, splits},
+            .width = width,
+            .records = records.data(),
+            .open = open.data(),
+            .open_rows = kRows,
+            .scale = gpu::kLog2E / 8};
+        for (int64_t z = 0; z < splits; ++z) {
+            for (int y = 0; y < kv_heads; ++y) {
+                for (int x = 0; x < width; ++x) {
+                    block.run({x, y, static_cast<int>(z)}, Body::kThreads, Body::kSharedBytes,
+                              [&](Gpu& gpu) { Body::run(gpu, args); });
+                    EXPECT_EQ(block.fault.kind, gpu::Fault::kNone);
+                }
+            }
+        }
+        return records;
+    }
+
+    std::vector<int32_t> heads;
+    int64_t kv_heads;
+    std::vector<std::vector<f16>> tiles;
+    std::vector<int64_t> table;
+    std::vector<f16> staged;
+    std::vector<int32_t> slots, cached, sequences = std::vector<int32_t>(kRows),
+                                        ancestors = std::vector<int32_t>(kRows * gpu::kStaged);
+    std::vector<float> q, open = std::vector<float>(64 * kRows * kRecord, NAN);
+    Block block;
+};
+
+// Tiles 8 and 9 are a split, and so are 10 and 11: parts of one tile interrupt them. The second half's record is that
+// of the whole split, bit for bit.
+TEST(AttendSplits, OfTwoTilesContinueInTheNextPart) {
+    Cache cache(11 * gpu::kTile + 40);
+    const int64_t one = cache.record_floats();
+    const std::vector<float> whole = cache.attend(8, 12);
+    for (const int64_t split : {0, 1}) {
+        const std::vector<float> first = cache.attend(8 + 2 * split, 9 + 2 * split);
+        for (int64_t i = 0; i < one; ++i)
+            ASSERT_EQ(first[static_cast<size_t>(i)], kUntouched) << "an open split has no record";
+
+        const std::vector<float> second = cache.attend(9 + 2 * split, 10 + 2 * split);
+
+        for (int64_t i = 0; i < one; ++i) {
+            ASSERT_EQ(second[static_cast<size_t>(i)], whole[static_cast<size_t>(split * one + i)]) << split << " " << i;
+        }
+    }
+}
+
+// A row that ends in the first half of a split has its record there.
+TEST(AttendSplits, ARowThatEndsInAPartIsNotOpen) {
+    Cache cache(8 * gpu::kTile + 10);
+    const std::vector<float> whole = cache.attend(8, 10), half = cache.attend(8, 9);
+    EXPECT_EQ(half, whole);
+    EXPECT_NE(half[1], kUntouched);
+}
+
+TEST(AttendSplits, LeaveWhereNoRowSeesAnything) {
+    Cache cache(3 * gpu::kTile - kRows);  // the rows' slots are the last of tile 2
+    const std::vector<float> records = cache.attend(0, 8);
+    for (int64_t split = 0; split < 8; ++split) {
+        const bool untouched = records[static_cast<size_t>(split * cache.record_floats() + 1)] == kUntouched;
+        EXPECT_EQ(untouched, split > 2) << split;
+    }
+}
+
+// 7 heads read KV head 0, one reads KV head 1. A grid that is too narrow for 7 heads of 3 rows gives the same.
+TEST(AttendSplits, TakeAllGroupsOfIrregularHeads) {
+    Cache cache(700, {0, 0, 0, 0, 0, 0, 0, 1});
+    EXPECT_EQ(cache.attend(0, 3, 1), cache.attend(0, 3, 2));
+    for (const float x : cache.attend(0, 3, 1)) ASSERT_NE(x, kUntouched);
+}
+
+template <class Kernel>
+void expect_cost(DType type, int64_t head_dim) {
+    const KvLayout one = {.kv_heads = 1, .head_dim = head_dim, .k_type = type, .v_type = type};
+    EXPECT_EQ(attention_products("cuda", one, Kernel::kVectors, 1),
+              2 * Kernel::kVectors * Kernel::kParts * Kernel::kDim);
+}
+
+TEST(AttendSplits, ComputeWhatThePlanCounts) {
+    expect_cost<gpu::AttendSplit<f16, 64, 1>>(DType::kF16, 64);
+    expect_cost<gpu::AttendSplit<f16, 96, 2>>(DType::kF16, 80);
+    expect_cost<gpu::AttendSplit<bf16, 128, 2>>(DType::kBF16, 128);
+    expect_cost<gpu::AttendSplit<bf16, 256, 1>>(DType::kBF16, 256);
+}
+
+}  // namespace
+}  // namespace trireme::simt
