@@ -9,7 +9,8 @@
 namespace trireme {
 
 /// Returns how many products (a multiplication and an addition) attention computes for each slot of one layer, scores
-/// and weighted values together: `rows` rows of one sequence, `heads` query heads. `backend` is "cpu" or "cuda".
+/// and weighted values together: `rows` rows of one sequence, `heads` query heads. `backend` is "cpu" or "cuda". Keys
+/// are stored rotated.
 ///
 /// On tensor cores (kernels/cuda/attention_split.h) the query vectors of a KV head fill tiles of 16, and f32's
 /// precision takes two products of f16, or three of bf16. Other types run on CUDA cores: their products are counted as

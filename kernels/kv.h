@@ -99,7 +99,7 @@ struct AttentionReport {
     Tensor totals = {};   // f32 [rows, heads, 2]: (largest, sum)
     Tensor weights = {};  // f32 [heads, n], for one decode row over slots: 2^(score - top), before division; may be
                           // none
-    Tensor tops = {};     // f32 [heads, tiles]: the top of each tile, its largest score
+    Tensor tops = {};     // f32 [heads, tiles]: the top of each tile, at least its largest score
 
     /// Whether attention writes a report.
     explicit operator bool() const { return static_cast<bool>(totals); }

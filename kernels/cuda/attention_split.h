@@ -4,7 +4,9 @@
 ///
 /// A score adds its products in an order fixed by head_dim. The softmax walks the slots of a split in steps of kKeys,
 /// with a running maximum. Steps, splits and their order depend on slots alone; a step that shows a vector nothing
-/// changes no bit of it. So a row's bits do not depend on the other rows, nor on where its keys are stored.
+/// changes no bit of it. So a row's bits do not depend on the other rows, nor on where its keys are stored. There is
+/// one exception: a value that is NaN, or infinite in bf16, makes NaN of all rows of its block whose path has the
+/// value.
 
 #include "kernels/cuda/split_tile.h"
 

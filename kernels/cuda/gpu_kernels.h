@@ -246,6 +246,7 @@ class GpuKernels final : public GpuProducts<Launcher> {
     template <class Body>
     auto arguments(const Attention& x, const Seen& seen, const Wave& wave, float* records) {
         const int64_t n = x.q.rows(), heads = x.kv_of_head.rows();
+        check(heads < 2048, "attention: {} query heads, at most 2047 are supported", heads);  // AttendSplit::find
         const auto* kv_of_head = static_cast<const int32_t*>(x.kv_of_head.data());
         const Rows<float> weights = rows_of<float>(x.report.weights), tops = rows_of<float>(x.report.tops);
         if constexpr (requires { Body::kDim; }) {

@@ -29,9 +29,10 @@ inline int64_t record_floats(const KernelLimits& l) {
 inline int64_t running_floats(const KernelLimits& l) {
     return l.max_rows * record_floats(l);
 }
-/// Floats of a wave's records: at least 32 splits of all rows. 17 rows of 128K tokens (92 splits) are one wave.
+/// Floats of a wave's records: at least 32 splits of the rows of a decode forward, 4 of a prefill's. 17 rows of 128K
+/// tokens (92 splits) are one wave.
 inline int64_t wave_floats(const KernelLimits& l) {
-    return std::max<int64_t>(l.max_rows * 32, 256) * record_floats(l);
+    return std::max({std::min(l.max_rows, kMaxRows) * 32, l.max_rows * 4, int64_t{256}}) * record_floats(l);
 }
 /// Bytes of inputs rounded to the weights' type. Weights in blocks may have columns of other ranks at both ends.
 inline int64_t rounded_bytes(const KernelLimits& l) {

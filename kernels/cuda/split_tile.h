@@ -30,9 +30,9 @@ struct SplitTile {
     static constexpr int kMostTiles = 8;  // of a split
     static constexpr float kWeightScale = kHalf ? 32768.0f : 1.0f;
     using Vectors = SplitVectors<kVectors, kThreads>;
-    static constexpr int64_t kSharedBytes = int64_t{4 * kBuffer + kParts * kVectors * kStride} * 2 +
-                                            int64_t{kVectors * (kScoreStride + 1)} * 4 + kMostTiles * 8 +
-                                            Vectors::kBytes;
+    static constexpr int64_t kHalves = 4 * kBuffer + kParts * kVectors * kStride;  // of keys, values and queries
+    static constexpr int64_t kFloats = kVectors * (kScoreStride + 1);              // of scores and factors
+    static constexpr int64_t kSharedBytes = 2 * kHalves + 4 * kFloats + 8 * kMostTiles + Vectors::kBytes;
     static_assert(8 * sizeof(T) == sizeof(Bits16), "KV of 16 bits");
     static_assert(kWarps % kTiles == 0 && kTile % kKeys == 0, "a team of whole warps; keys of a step are in one tile");
     static_assert(kStride * 2 / 16 % 2 == 1, "8 rows of 16 bytes are in different banks");

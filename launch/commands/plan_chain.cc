@@ -85,9 +85,10 @@ double ChainPlan::level_ms(const PlanInput& in, const Machine& machine, const Sh
 }
 
 // Weights and KV are read once for all rows. Each takes the time of its bytes, or of its products.
-Machine ChainPlan::for_rows(const PlanInput& in, const Shard& shard, const Machine& machine, int64_t rows,
+Machine ChainPlan::for_rows(PlanInput in, const Shard& shard, const Machine& machine, int64_t rows,
                             int64_t length) const {
     const Options& o = options_;
+    in.kv.sequences = std::min(in.kv.sequences, kMaxRows);  // more take several forwards
     Machine m = machine;
     const auto n = static_cast<double>(rows);
     if (o.device_tflops > 0 && m.device_gbps > 0) {

@@ -45,8 +45,7 @@ class ChainPlan {
                                          const Machine& machine, const std::vector<Plain>& plain) const;
     /// Returns `machine` with effective rates for a step of `rows` rows at context length `length`. device_gbps is
     /// lower if products take longer than reads (--device-tflops); layer_ms has the all-reduces of several ranks.
-    Machine for_rows(const PlanInput& in, const Shard& shard, const Machine& machine, int64_t rows,
-                     int64_t length) const;
+    Machine for_rows(PlanInput in, const Shard& shard, const Machine& machine, int64_t rows, int64_t length) const;
 
   private:
     double level_ms(const PlanInput& in, const Machine& machine, const Shard& shard, size_t part, int64_t rows) const;

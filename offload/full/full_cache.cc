@@ -210,17 +210,19 @@ void FullCache::passing(Kernels& op, OwnerIndex owner, int64_t sequence, const L
     }
 }
 
-/// The rows of a forward with sequence 0 for all of them: for tiles that all sequences share.
-RowsView FullCache::as_one(const AttentionCall& a) const {
+/// Attends tiles that all sequences share, with all rows as rows of sequence 0.
+void FullCache::attend_as_one(Kernels& op, const AttentionCall& a, const LayerKv& kv, const TileRange& tiles) const {
     RowsView rows = a.rows;
     rows.sequences = zeros_.first_rows(a.q.rows());
-    return rows;
+    LayerKv one = kv;
+    one.tiles = kv.tiles.first_rows(1);  // shows the backend that there is one sequence
+    op.attention(a.out, a.q, one, a.kv_of_head, rows, tiles);
 }
 
 /// Attention over the tiles that all sequences share, read once for all rows, then over each sequence's own.
 void FullCache::attend_common(Kernels& op, OwnerIndex owner, const AttentionCall& a) {
     const LayerKv& kv = layer(owner);
-    op.attention(a.out, a.q, kv, a.kv_of_head, as_one(a), {0, shape().common_tiles()});
+    attend_as_one(op, a, kv, {0, shape().common_tiles()});
     op.attention(a.out, a.q, kv, a.kv_of_head, a.rows, {shape().common_tiles(), kEveryTile});
 }
 
@@ -237,7 +239,7 @@ void FullCache::attend_arriving(Kernels& op, OwnerIndex owner, const AttentionCa
     std::span<const Reading> own = readings_;
     if (shape().common > 0) {
         ring.attend(layer_here, own.front(), kv, [&](const LayerKv& at, const TileRange& tiles) {
-            op.attention(a.out, a.q, at, a.kv_of_head, as_one(a), tiles);
+            attend_as_one(op, a, at, tiles);
             for (const RowGroup& g : groups_) passing(op, owner, g.sequence, at, tiles);
         });
         own = own.subspan(1);

@@ -96,7 +96,7 @@ class FullCache final : public KvCache {
     void end_layer();
     void place_on_chip(Device& device);
     char* tile_on_chip(OwnerIndex owner, int64_t sequence, int64_t tile) const;
-    RowsView as_one(const AttentionCall& call) const;
+    void attend_as_one(Kernels& op, const AttentionCall& call, const LayerKv& kv, const TileRange& tiles) const;
     void attend_prompt(Kernels& op, OwnerIndex owner, const AttentionCall& call);
     void attend_common(Kernels& op, OwnerIndex owner, const AttentionCall& call);
     void passing(Kernels& op, OwnerIndex owner, int64_t sequence, const LayerKv& kv, const TileRange& part) const;

@@ -25,7 +25,7 @@ ROWWISE = "Rmsnorm*:Swiglu*:Rope*:Embed*:Add*:GatherRows*:Rowwise*"
 QUICK = ("AttentionDecode.SequencesDoNotMix:AttentionDecode.SurvivesScoresFarApart:AttentionDecode.RowsOfOne*:"
          "Attention*.Refuses*:AttentionDecode.A*TheP*:AttentionDecode.AStagedRow*")
 ATTENTION = ["*TileBlocks.*:MergeSplitsBlocks.*:" + QUICK, "Attention*.WeighsEqual*", "SlotAttention*:KeyWeights*", "AttentionDecode*:AttentionPrefill*"]
-SPLIT = ["*Splits*:" + QUICK, "Attention*.WeighsEqual*:AttentionSeen.OfT*", "AttentionDecode.M*:AttentionDecode.ARowOfATree*:AttentionSeen*:SlotsWorked*", "AttentionDecode*:AttentionPrefill*"]
+SPLIT = ["*Splits*", QUICK, "Attention*.WeighsEqual*:AttentionSeen.OfT*", "AttentionDecode.M*:AttentionDecode.ARowOfATree*:AttentionSeen*:SlotsWorked*", "AttentionDecode*:AttentionPrefill*"]
 SHARES = ["SlotShare*"]
 SLOTS = ["SlotsWorked*:SlotsOtherRules*:SlotScores*:Slots.*:SlotsRandom.H*:SlotsRandom.C*", "SlotsRandom.K*"]
 # For each file, the tests that run its code, in stages: a mutant that dies in a quick stage skips the slow ones.
@@ -35,7 +35,6 @@ KERNELS = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUI
            "kernels/cuda/attention_rows.h": ATTENTION, "kernels/cuda/eight.h": ATTENTION,
          "kernels/cuda/attention.h": ATTENTION, "kernels/cuda/merge_splits.h": ATTENTION,
          "kernels/cuda/attention_split.h": SPLIT, "kernels/cuda/split_tile.h": SPLIT, "kernels/cuda/split_vectors.h": SPLIT,
-         "kernels/cuda/splits.h": SPLIT,
          "kernels/cuda/attention_prefill.h": ["AttentionPrefill.Refuses*:AttentionPrefill.Matches*:AttentionPrefill.Weighs*", "KeyWeights*", "AttentionPrefill*"],
          "kernels/cuda/sample.h": ["Sample*:Distribution*", "Siblings*"], "dist/cuda/sum_parts.h": ["*SumParts*"],
            "kernels/cuda/slots.h": SLOTS, "kernels/cuda/slot_choose.h": SLOTS + SHARES, "kernels/cuda/select.h": SLOTS,

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/attention_split.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -46,41 +47,49 @@ struct Cache {
     }
     int64_t record_floats() const { return kRows * static_cast<int64_t>(heads.size()) * kRecord; }
     /// Attends tiles [first, end); returns the records of their splits.
+    template <class Kernel = Body>
     std::vector<float> attend(int64_t first, int64_t end, int width = 1) {
         const int64_t split = Splits::of_tile(first), splits = Splits::of_tile(end - 1) + 1 - split;
         std::vector<float> records(static_cast<size_t>(splits * record_floats()), kUntouched);
         auto* staged_rows = reinterpret_cast<char*>(staged.data());
         const int32_t slot = kDim * sizeof(f16);
-        const Body::Args args = {
-            .kv = {{table.data(), kTiles},
-                   1,
-                   0,
-                   kTiles,
-                   kv_heads,
-                   kDim,
-                   staged_rows,
-                   staged_rows,
-                   DType::kF16,
-                   DType::kF16,
-                   slot,
-                   slot},
-            .seen =
-                {slots.data(), sequences.data(), cached.data(), {ancestors.data(), gpu::kStaged}, kRows, kRows, false},
-            .q = {q.data(), static_cast<int64_t>(heads.size()) * kDim},
-            .kv_of_head = heads.data(),
-            .heads = static_cast<int64_t>(heads.size()),
-            .max_slots = kTiles * gpu::kTile,
-            .wave = {first * gpu::kTile, end * gpu::kTile, split, splits},
-            .width = width,
-            .records = records.data(),
-            .open = open.data(),
-            .open_rows = kRows,
-            .scale = gpu::kLog2E / 8};
+        const typename Kernel::Args args = {.kv = {{table.data(), kTiles},
+                                                   1,
+                                                   0,
+                                                   kTiles,
+                                                   kv_heads,
+                                                   kDim,
+                                                   staged_rows,
+                                                   staged_rows,
+                                                   DType::kF16,
+                                                   DType::kF16,
+                                                   slot,
+                                                   slot},
+                                            .seen = {slots.data(),
+                                                     sequences.data(),
+                                                     cached.data(),
+                                                     {ancestors.data(), gpu::kStaged},
+                                                     kRows,
+                                                     kRows,
+                                                     false,
+                                                     nullptr,
+                                                     nullptr,
+                                                     window},
+                                            .q = {q.data(), static_cast<int64_t>(heads.size()) * kDim},
+                                            .kv_of_head = heads.data(),
+                                            .heads = static_cast<int64_t>(heads.size()),
+                                            .max_slots = kTiles * gpu::kTile,
+                                            .wave = {first * gpu::kTile, end * gpu::kTile, split, splits},
+                                            .width = width,
+                                            .records = records.data(),
+                                            .open = open.data(),
+                                            .open_rows = kRows,
+                                            .scale = gpu::kLog2E / 8};
         for (int64_t z = 0; z < splits; ++z) {
             for (int y = 0; y < kv_heads; ++y) {
                 for (int x = 0; x < width; ++x) {
-                    block.run({x, y, static_cast<int>(z)}, Body::kThreads, Body::kSharedBytes,
-                              [&](Gpu& gpu) { Body::run(gpu, args); });
+                    block.run({x, y, static_cast<int>(z)}, Kernel::kThreads, Kernel::kSharedBytes,
+                              [&](Gpu& gpu) { Kernel::run(gpu, args); });
                     EXPECT_EQ(block.fault.kind, gpu::Fault::kNone);
                 }
             }
@@ -88,8 +97,52 @@ struct Cache {
         return records;
     }
 
+    /// Result of row r and head h, in double.
+    std::vector<double> reference(int32_t r, int32_t h) const {
+        const int64_t kv_head = heads[static_cast<size_t>(h)], group = kv_heads * gpu::kTile * kDim;
+        std::vector<double> sum(kDim);
+        double total = 0;
+        const float* query = q.data() + (r * static_cast<int64_t>(heads.size()) + h) * kDim;
+        for (int64_t s = std::max<int64_t>(0, slots[static_cast<size_t>(r)] + 1 - window);
+             s <= slots[static_cast<size_t>(r)]; ++s) {
+            const int64_t depth = s - cached[static_cast<size_t>(r)];
+            const f16 *key, *value;
+            if (depth < 0) {
+                key =
+                    tiles[static_cast<size_t>(s / gpu::kTile)].data() + (kv_head * gpu::kTile + s % gpu::kTile) * kDim;
+                value = key + group;
+            } else {
+                const int32_t row = ancestors[static_cast<size_t>(r * gpu::kStaged + depth)];
+                key = value = staged.data() + (kv_head * gpu::kStaged + row) * kDim;
+            }
+            double score = 0;
+            for (int64_t i = 0; i < kDim; ++i) score += double{query[i]} * static_cast<float>(key[i]);
+            const double weight = std::exp(score / 8);
+            total += weight;
+            for (int64_t i = 0; i < kDim; ++i) sum[static_cast<size_t>(i)] += weight * static_cast<float>(value[i]);
+        }
+        for (double& x : sum) x /= total;
+        return sum;
+    }
+    /// Merges the records of all splits that row r sees, from the one with its first slot on.
+    std::vector<double> merged(const std::vector<float>& records, int32_t r, int32_t h) const {
+        std::vector<double> sum(kDim);
+        double total = 0;
+        const int64_t end = slots[static_cast<size_t>(r)], begin = std::max<int64_t>(0, end + 1 - window);
+        for (int64_t split = Splits::of_tile(begin / gpu::kTile); split <= Splits::of_tile(end / gpu::kTile); ++split) {
+            const float* record = records.data() + split * record_floats() + (h * kRows + r) * kRecord;
+            total += record[1] * std::exp2(double{record[0]});
+            for (int64_t i = 0; i < kDim; ++i) {
+                sum[static_cast<size_t>(i)] += record[gpu::kMaxAndSum + i] * std::exp2(double{record[0]});
+            }
+        }
+        for (double& x : sum) x /= total;
+        return sum;
+    }
+
     std::vector<int32_t> heads;
     int64_t kv_heads;
+    int64_t window = gpu::Seen::kEvery;
     std::vector<std::vector<f16>> tiles;
     std::vector<int64_t> table;
     std::vector<f16> staged;
@@ -140,6 +193,36 @@ TEST(AttendSplits, TakeAllGroupsOfIrregularHeads) {
     Cache cache(700, {0, 0, 0, 0, 0, 0, 0, 1});
     EXPECT_EQ(cache.attend(0, 3, 1), cache.attend(0, 3, 2));
     for (const float x : cache.attend(0, 3, 1)) ASSERT_NE(x, kUntouched);
+}
+
+// Chains and siblings, whole and cut by a window, some rows' slots in the next tile; 3 and 21 vectors of a KV head.
+TEST(AttendSplits, MatchTheReferenceInAnyNumberOfTiles) {
+    for (const int32_t tokens : {0, 31, 254, 300, 2304}) {
+        for (const int64_t window : {gpu::Seen::kEvery, int64_t{40}}) {
+            for (const bool siblings : {false, true}) {
+                Cache cache(tokens, {0, 0, 0, 0, 0, 0, 0, 1});
+                cache.window = window;
+                if (siblings) {  // row 2 follows row 0, as row 1 does
+                    cache.slots[2] = tokens + 1;
+                    cache.ancestors[2 * gpu::kStaged + 1] = 2;
+                }
+                const int64_t tiles = (tokens + kRows - 1) / gpu::kTile + 1;
+                const std::vector<float> one = cache.attend<gpu::AttendSplit<f16, kDim, 1>>(0, tiles, 2),
+                                         two = cache.attend<gpu::AttendSplit<f16, kDim, 2>>(0, tiles),
+                                         four = cache.attend<gpu::AttendSplit<f16, kDim, 4>>(0, tiles);
+                EXPECT_EQ(one, two);
+                EXPECT_EQ(one, four);
+                for (int32_t r = 0; r < kRows; ++r) {
+                    for (int32_t h = 0; h < 8; ++h) {
+                        const std::vector<double> want = cache.reference(r, h), got = cache.merged(one, r, h);
+                        for (size_t i = 0; i < want.size(); ++i) {
+                            ASSERT_NEAR(got[i], want[i], 2e-6) << tokens << " tokens, row " << r << ", head " << h;
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 template <class Kernel>
