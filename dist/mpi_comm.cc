@@ -214,8 +214,8 @@ void MpiComm::Impl::abort(Exit code) {
     std::fflush(nullptr);
     int started = 0;
     MPI_Initialized(&started);
-    // mpirun ends a run one of whose ranks leaves like this. MPI_Abort makes Open MPI 4's mpirun crash (14 of 240 runs
-    // with a stopped rank) or hang (3); without it, none of 240 did.
+    // mpirun ends the run when a rank exits with an error code. MPI_Abort makes Open MPI 4's mpirun crash (13 of 240
+    // runs with a stopped rank) or hang (3); without it, none of 240 did.
     const bool by_mpirun = rank_env(std::getenv).launcher == "mpirun";
     // Without the mutex: the thread that holds it may be the one that hangs. MPI_Abort does not return.
     if (started && !by_mpirun) MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));

@@ -13,9 +13,9 @@ namespace trireme {
 /// are stored rotated.
 ///
 /// On tensor cores (kernels/cuda/attention_split.h) the query vectors of a KV head fill tiles of 16, and f32's
-/// precision takes two products of f16, or three of bf16. Other types run on CUDA cores: their products are counted as
-/// often as a tensor core could compute one meanwhile, on an RTX 4090 (27 instructions for a slot and a vector of 128
-/// elements).
+/// precision takes two products of f16, or three of bf16. Other types run on CUDA cores. Each of
+/// their products counts as 11: on an RTX 4090, tensor cores compute 11 in the same time (27 instructions for a slot
+/// and a vector of 128 elements).
 double attention_products(std::string_view backend, const KvLayout& kv, int64_t heads, int64_t rows);
 
 }  // namespace trireme

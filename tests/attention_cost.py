@@ -20,7 +20,7 @@ import device_code
 Gpu = collections.namedtuple("Gpu", "name target sms clock_ghz memory_gbs tensor_tflops")
 # Tensor rates: f16 products, f32 sums, without sparsity. H100 (SXM): mma.sync reaches about 62 % of wgmma's 989.
 GPUS = (Gpu("4090", "sm_89", 128, 2.52, 1008, 165), Gpu("A100", "sm_80", 108, 1.41, 2039, 312),
-         Gpu("H100", "sm_90", 132, 1.755, 3350, 620))
+        Gpu("H100", "sm_90", 132, 1.755, 3350, 620))
 ISSUE = 0.6     # of the schedulers' slots: latencies are not hidden by the few warps of an SM
 BANDWIDTH = 0.92  # of the memory's rate, which plain copies reach
 KEYS, DIM = 32, 128
@@ -49,6 +49,7 @@ def target_of(instruction):
     return int(m[1], 16) if branches and m else None
 
 
+@functools.cache
 def step(code, products, copies):
     """Operations of the shortest path through the smallest loop that has all products, with this number of them."""
     everything = sum(i[2].startswith("HMMA") for i in code)
@@ -88,13 +89,13 @@ def step(code, products, copies):
     return best[begin].get((products, copies))
 
 
-@functools.cache
 def compiled(tool, folder):
+    """(name, target) -> code, as a tuple of instructions"""
     found = {}
     for file in device_code.below([pathlib.Path(folder)], "attention_split_*.cu.o"):
         code = kernels(tool, file)
         for (mangled, target), name in zip(code, device_code.readable([n for n, _ in code])):
-            found[name, target] = code[mangled, target]
+            found[name, target] = tuple(code[mangled, target])
     return found
 
 
@@ -150,9 +151,8 @@ def main():
                     if share < LEAST.get((dtype, rows, group), 0):
                         complaints.append(f"{dtype}, {rows} rows, {group} heads on {gpu.name}: {share:.2f} is too small")
                 print(f"| {dtype} | {rows} | {group} | {per_kb:.0f} | " + " | ".join(cells) + " |")
-    print("\n".join(complaints))
     if complaints:
-        sys.exit(1)
+        sys.exit("\n".join(complaints))
 
 
 if __name__ == "__main__":

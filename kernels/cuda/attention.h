@@ -88,26 +88,10 @@ struct AttendTile {
     TRIREME_GPU static bool validate(Gpu& gpu, const Args& a, int64_t row, int64_t rows, int64_t kv_head, int64_t tile,
                                      char* memory) {
         const int64_t shift = a.seen.shift(kv_head);
-        bool good = true;
-        if (a.seen.counts != nullptr && (shift > 0 || a.seen.counts[kv_head] < 0)) {
-            gpu.fault(Fault::kSlots, a.seen.counts[kv_head], a.seen.cached[0]);
-            good = false;
-        }
+        bool good = check_counts(gpu, a.seen, kv_head);
         for (int64_t r = row + gpu.thread(); r < row + rows; r += kThreads) {
-            const int64_t p = a.seen.slots[r], in_tiles = a.seen.in_tiles(r), staged = p - in_tiles;
-            bool order = in_tiles >= 0 && p < a.max_slots && staged < kStaged && (a.seen.prefill || staged >= -1);
-            if (a.seen.prefill) order = order && p == a.seen.slots[row] + (r - row);
-            if (!order) gpu.fault(Fault::kRowOrder, p, in_tiles);
-            for (int64_t i = 0; order && !a.seen.prefill && i <= staged; ++i) {
-                const int32_t ancestor = a.seen.ancestors(r)[i];
-                if (ancestor >= 0 && ancestor < a.seen.staged) continue;
-                gpu.fault(Fault::kAncestor, ancestor, r);
-                order = false;
-            }
-            if (order && a.seen.begin(kv_head) != 0 && (a.seen.begin(kv_head) < 0 || a.seen.begin(kv_head) > p + 1)) {
-                gpu.fault(Fault::kBegin, p, a.seen.begin(kv_head));
-                order = false;
-            }
+            const int64_t p = a.seen.slots[r], in_tiles = a.seen.in_tiles(r);
+            bool order = check_row(gpu, a.seen, a.max_slots, kv_head, row, r);
             if (kRotates && order && p >= a.angles.positions) {
                 gpu.fault(Fault::kPosition, p, a.angles.positions);
                 order = false;

@@ -139,13 +139,6 @@ struct AttendPrefill {
         return block_sum<kThreads>(gpu, good ? 0.0f : 1.0f) == 0;
     }
 
-    TRIREME_GPU static uint32_t pack(float low, float high) {
-        T a, b;
-        narrow(low, &a);
-        narrow(high, &b);
-        return static_cast<uint32_t>(a.bits) | static_cast<uint32_t>(b.bits) << 16;
-    }
-
     TRIREME_GPU static void load_queries(const Args& a, const Vector (&vector)[2], int quad,
                                          uint32_t (&query)[kDim / 16][4]) {
         for (int step = 0; step < kDim / 16; ++step) {
@@ -158,7 +151,7 @@ struct AttendPrefill {
                     x[0] = from[0] * a.scale;
                     x[1] = from[1] * a.scale;
                 }
-                query[step][i] = pack(x[0], x[1]);
+                query[step][i] = pack<T>(x[0], x[1]);
             }
         }
     }
@@ -179,7 +172,7 @@ struct AttendPrefill {
     TRIREME_GPU static Bits16 packed(float (&x)[8]) {
         Bits16 bits;
         for (float& e : x) e = std::is_same_v<T, f16> ? within_f16(e) : e;
-        for (int i = 0; i < 4; ++i) bits.word[i] = pack(x[2 * i], x[2 * i + 1]);
+        for (int i = 0; i < 4; ++i) bits.word[i] = pack<T>(x[2 * i], x[2 * i + 1]);
         return bits;
     }
 
@@ -273,8 +266,8 @@ struct AttendPrefill {
         TRIREME_UNROLL
         for (int step = 0; step < kKeys / 16; ++step) {
             const float(&low)[4] = score[2 * step], (&high)[4] = score[2 * step + 1];
-            const uint32_t left[4] = {pack(low[0], low[1]), pack(low[2], low[3]), pack(high[0], high[1]),
-                                      pack(high[2], high[3])};
+            const uint32_t left[4] = {pack<T>(low[0], low[1]), pack<T>(low[2], low[3]), pack<T>(high[0], high[1]),
+                                      pack<T>(high[2], high[3])};
             TRIREME_UNROLL
             for (int d = 0; d < kDim / 8; ++d) {
                 const uint16_t* value = values + (d * 8 + group) * kValueStride + step * 16 + quad * 2;

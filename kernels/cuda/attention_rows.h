@@ -59,4 +59,35 @@ TRIREME_GPU int64_t run_at(const int32_t* ids, int64_t at, int64_t count) {
     return length;
 }
 
+/// Whether a head has no more slots than its rows say.
+template <class Gpu>
+TRIREME_GPU bool check_counts(Gpu& gpu, const Seen& seen, int64_t kv_head) {
+    if (seen.counts == nullptr || (seen.shift(kv_head) <= 0 && seen.counts[kv_head] >= 0)) return true;
+    gpu.fault(Fault::kSlots, seen.counts[kv_head], seen.cached[0]);
+    return false;
+}
+/// Whether row r, of a run from `first` on, agrees with itself and with the head.
+template <class Gpu>
+TRIREME_GPU bool check_row(Gpu& gpu, const Seen& seen, int64_t max_slots, int64_t kv_head, int64_t first, int64_t r) {
+    const int64_t slot = seen.slots[r], in_tiles = seen.in_tiles(r), staged = slot - in_tiles;
+    bool order = in_tiles >= 0 && slot < max_slots && staged < kStaged && (seen.prefill || staged >= -1);
+    if (seen.prefill) order = order && slot == seen.slots[first] + (r - first);
+    if (!order) {
+        gpu.fault(Fault::kRowOrder, slot, in_tiles);
+        return false;
+    }
+    for (int64_t i = 0; !seen.prefill && i <= staged; ++i) {
+        const int32_t ancestor = seen.ancestors(r)[i];
+        if (ancestor >= 0 && ancestor < seen.staged) continue;
+        gpu.fault(Fault::kAncestor, ancestor, r);
+        return false;
+    }
+    const int64_t begin = seen.begin(kv_head);
+    if (begin != 0 && (begin < 0 || begin > slot + 1)) {
+        gpu.fault(Fault::kBegin, slot, begin);
+        return false;
+    }
+    return true;
+}
+
 }  // namespace trireme::gpu

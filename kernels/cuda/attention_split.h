@@ -5,18 +5,18 @@
 /// A score adds its products in an order fixed by head_dim. The softmax walks the slots of a split in steps of kKeys,
 /// with a running maximum. Steps, splits and their order depend on slots alone; a step that shows a vector nothing
 /// changes no bit of it. So a row's bits do not depend on the other rows, nor on where its keys are stored. There is
-/// one exception: a value that is NaN, or infinite in bf16, makes NaN of all rows of its block whose path has the
-/// value.
+/// one exception: if a value is NaN, or infinite in bf16, the results of all rows of its block are NaN whose path has
+/// the value.
 
 #include "kernels/cuda/split_tile.h"
 
 namespace trireme::gpu {
 
-/// Grid: groups of kVectors query vectors, KV heads, splits of the wave. A block takes group x, and those a grid's
-/// width further, if there are more.
+/// Grid: groups of kVectors query vectors, KV heads, splits of the wave. Block x takes the groups x, x + width,
+/// x + 2 width and so on; with equally many query heads for each KV head there is one.
 ///
-/// Threads copy keys and values asynchronously into two buffers each: the next step's
-/// keys and values are in flight while one is attended.
+/// Threads copy keys and values asynchronously, into two buffers each: those of the next step are in flight while a
+/// step is attended.
 template <class T, int kHeadDim, int kTiles>
 struct AttendSplit : SplitTile<T, kHeadDim, kTiles> {
     using Splits = GradedSplits;
@@ -113,13 +113,9 @@ struct AttendSplit : SplitTile<T, kHeadDim, kTiles> {
     template <class Gpu>
     TRIREME_GPU static bool valid(Gpu& gpu, const Args& a, const Place& p, const Vectors& v, const Shared& s, int begin,
                                   int end, bool rows) {
-        bool good = true;
-        if (a.seen.counts != nullptr && (a.seen.shift(v.kv_head) > 0 || a.seen.counts[v.kv_head] < 0)) {
-            gpu.fault(Fault::kSlots, a.seen.counts[v.kv_head], a.seen.cached[0]);
-            good = false;
-        }
+        bool good = check_counts(gpu, a.seen, v.kv_head);
         for (int r = p.row + gpu.thread(); rows && r < p.row + p.rows; r += kThreads) {
-            good = rows_valid(gpu, a, p, v.kv_head, r) && good;
+            good = check_row(gpu, a.seen, a.max_slots, v.kv_head, p.row, r) && good;
         }
         const int32_t sequence = a.seen.sequences[p.row];
         int tiled = 0;
@@ -133,25 +129,6 @@ struct AttendSplit : SplitTile<T, kHeadDim, kTiles> {
             good = false;
         }
         return block_sum<kThreads>(gpu, good ? 0.0f : 1.0f) == 0;
-    }
-    template <class Gpu>
-    TRIREME_GPU static bool rows_valid(Gpu& gpu, const Args& a, const Place& p, int kv_head, int r) {
-        const int64_t slot = a.seen.slots[r], in_tiles = a.seen.in_tiles(r), staged = slot - in_tiles;
-        bool order = in_tiles >= 0 && slot < a.max_slots && staged < kStaged && (a.seen.prefill || staged >= -1);
-        if (a.seen.prefill) order = order && slot == a.seen.slots[p.row] + (r - p.row);
-        if (!order) gpu.fault(Fault::kRowOrder, slot, in_tiles);
-        for (int64_t i = 0; order && !a.seen.prefill && i <= staged; ++i) {
-            const int32_t ancestor = a.seen.ancestors(r)[i];
-            if (ancestor >= 0 && ancestor < a.seen.staged) continue;
-            gpu.fault(Fault::kAncestor, ancestor, r);
-            return false;
-        }
-        const int64_t begin = a.seen.begin(kv_head);
-        if (order && begin != 0 && (begin < 0 || begin > slot + 1)) {
-            gpu.fault(Fault::kBegin, slot, begin);
-            return false;
-        }
-        return order;
     }
 
     /// Begins the softmax, or continues that of the part before.
@@ -259,7 +236,7 @@ struct AttendSplit : SplitTile<T, kHeadDim, kTiles> {
     template <class Gpu>
     TRIREME_GPU static void walk(Gpu& gpu, const Args& a, const Vectors& v, const Shared& s, int begin, int stop,
                                  State& state) {
-        gpu.sync();  // the queries, paths and tiles are there
+        gpu.sync();  // the paths and tiles are there, and block_sum's sums have been read
         // Elements beyond head_dim: those of keys are multiplied by zeros of queries, and must be numbers.
         for (int i = gpu.thread(); i < 4 * kKeys; i += kThreads) {
             for (int e = static_cast<int>(a.kv.dim); e < kDim; e += 8) {
@@ -293,7 +270,6 @@ struct AttendSplit : SplitTile<T, kHeadDim, kTiles> {
             next = later;
             if (later.slot < stop) later = v.after(later, kKeys, stop);
         }
-        gpu.template wait_copies<0>();
     }
 
     /// Writes the step's scores where their weights will be: weigh() finishes them.

@@ -206,11 +206,11 @@ class GpuKernels final : public GpuProducts<Launcher> {
     // A block has all vectors of a KV head, if they are at most 64; 32 where three parts of 64 would spill registers.
     template <class T, int kDim>
     void split_by(const Attention& x) {
+        constexpr int kMostTiles = std::is_same_v<T, bf16> && kDim == 128 ? 2 : 4;
         const int64_t vectors = vectors_of_run(x);
         if (vectors <= 16) return attend<AttendSplit<T, kDim, 1>>(x);
-        if constexpr (std::is_same_v<T, bf16> && kDim == 128) return attend<AttendSplit<T, kDim, 2>>(x);
         if (vectors <= 32) return attend<AttendSplit<T, kDim, 2>>(x);
-        if constexpr (!std::is_same_v<T, bf16> || kDim < 128) attend<AttendSplit<T, kDim, 4>>(x);
+        attend<AttendSplit<T, kDim, kMostTiles>>(x);
     }
     void prefill_quantised(const Attention& x) {
         if (x.kv.layout.head_dim <= 64) return prefill<AttendPrefill<f16, 64, false, q8_0>>(x);

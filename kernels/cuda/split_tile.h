@@ -87,15 +87,9 @@ struct SplitTile {
         return (g * kTeam + member(gpu)) * 8 + gpu.thread() % 4 * 2;
     }
 
-    TRIREME_GPU static uint32_t pack(float low, float high) {
-        T a, b;
-        narrow(low, &a);
-        narrow(high, &b);
-        return static_cast<uint32_t>(a.bits) | static_cast<uint32_t>(b.bits) << 16;
-    }
     /// Returns the two elements, rounded to T, and subtracts them from x.
     TRIREME_GPU static uint32_t take_part(float (&x)[2]) {
-        const uint32_t word = pack(x[0], x[1]);
+        const uint32_t word = pack<T>(x[0], x[1]);
         T low, high;
         low.bits = static_cast<uint16_t>(word);
         high.bits = static_cast<uint16_t>(word >> 16);

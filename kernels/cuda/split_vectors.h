@@ -113,11 +113,12 @@ struct SplitVectors {
         for (int v = gpu.thread(); v < count; v += kThreads) path(v) = scratch(v);
     }
 
-    /// The first step at `slot` or later, `keys` slots long, that some vector needs, below `stop`.
+    /// The first step over the slots [slot, slot + keys); a walk ends at `stop`.
     TRIREME_GPU SplitStep step_at(int slot, int keys, int stop) const {
         if (slot >= stop || slot + keys <= least_tiled() || stop <= least_tiled()) return {slot, -1};
         return {slot, next_path(slot, 0)};
     }
+    /// The step after `step`: the next path over the same slots, or the first step over the next slots.
     TRIREME_GPU SplitStep after(const SplitStep& step, int keys, int stop) const {
         if (step.path < 0) {
             if (step.slot + 2 * keys <= least_tiled()) return {step.slot + keys, -1};

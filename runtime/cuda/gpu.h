@@ -127,6 +127,15 @@ TRIREME_GPU void narrow(float x, bf16* to) {
 #endif
 }
 
+/// Two numbers, rounded to T (f16 or bf16), as one register of an mma fragment: `low` has the lower half.
+template <class T>
+TRIREME_GPU uint32_t pack(float low, float high) {
+    T a, b;
+    narrow(low, &a);
+    narrow(high, &b);
+    return static_cast<uint32_t>(a.bits) | static_cast<uint32_t>(b.bits) << 16;
+}
+
 TRIREME_GPU uint32_t bits_of(float x) {
 #ifdef __CUDA_ARCH__
     return __float_as_uint(x);
