@@ -39,7 +39,7 @@ class ForwardKernels {
     void kv_keep(std::span<const LayerKv> layers, const Tensor& kept);
     /// out[r] = sum_i softmax_i(q[r] . k_i / sqrt(head_dim)) v_i, for the keys i that RowsView gives; query head h
     /// reads KV head kv_of_head[h].  out, q f32 [rows, heads * head_dim]; kv_of_head i32 [heads], non-decreasing.
-    /// Each tile of 256 slots, or run of tiles at fixed indices, gives (max, sum, accumulator); these are merged in order.
+    /// Each tile of 256 slots, or run of tiles at fixed indices, gives (max, sum, accumulator), merged in order.
     ///
     /// Decode rows may be attended in parts, as tiles arrive. The parts of a row follow each other from tile 0 on, each
     /// with a table of its own tiles. Between them this object may run only gather_chunks and the parts of other rows.
