@@ -61,10 +61,23 @@ void ForwardKernels::embed(const Tensor& out, const WeightMatrix& table, const T
     do_embed(out, table.plain(), ids);
 }
 
+Tensor ForwardKernels::input_of(const Tensor& x, const WeightMatrix& w) const {
+    check_operand("input_of", "x", x, DType::kF32, Shape{x.rows(), w.cols()});
+    // Products load 16 bytes at once, and whole pieces of k.
+    const bool aligned = reinterpret_cast<uintptr_t>(x.data()) % 16 == 0 && x.stride() % 4 == 0 && x.cols() % 32 == 0;
+    const DType type = aligned && x.cols() > 0 ? input_type(w) : DType::kF32;
+    return type == DType::kF32 ? x : Tensor(x.data(), type, x.shape(), 2 * x.stride());
+}
+
+void ForwardKernels::check_rounded(const char* op, const Tensor& out, const Shape& shape) const {
+    const bool rounded = rounds() && (out.dtype() == DType::kF16 || out.dtype() == DType::kBF16);
+    check_operand(op, "out", out, rounded ? out.dtype() : DType::kF32, shape);
+}
+
 void ForwardKernels::rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps) {
     check_rank("rmsnorm", "x", x, 2);
     check_operand("rmsnorm", "x", x, DType::kF32, x.shape());
-    check_operand("rmsnorm", "out", out, DType::kF32, x.shape());
+    check_rounded("rmsnorm", out, x.shape());
     check_rank("rmsnorm", "weight", weight, 1);
     check_operand("rmsnorm", "weight", weight, DType::kF32, weight.shape());
     check(weight.rows() > 0 && x.cols() % weight.rows() == 0, "rmsnorm: {} columns in groups of {}", x.cols(),
@@ -72,25 +85,46 @@ void ForwardKernels::rmsnorm(const Tensor& out, const Tensor& x, const Tensor& w
     if (out.shape().elements() > 0) do_rmsnorm(out, x, weight, eps);
 }
 
-void ForwardKernels::matmul(const Tensor& out, const Tensor& x, const WeightMatrix& w) {
-    check_rank("matmul", "x", x, 2);
+void ForwardKernels::add_rmsnorm(const Tensor& out, const Tensor& x, const Tensor& y, const Tensor& weight, float eps) {
+    check_rank("add_rmsnorm", "x", x, 2);
+    check_operand("add_rmsnorm", "x", x, DType::kF32, x.shape());
+    check_operand("add_rmsnorm", "y", y, DType::kF32, x.shape());
+    check_operand("add_rmsnorm", "weight", weight, DType::kF32, Shape{x.cols()});
+    check_rounded("add_rmsnorm", out, x.shape());
+    check(!overlap(out, x) && !overlap(x, y), "add_rmsnorm: x overlaps y, or out");
+    if (out.shape().elements() > 0) do_add_rmsnorm(out, x, y, weight, eps);
+}
+
+void ForwardKernels::check_product(const char* op, const Tensor& out, const Tensor& x, const WeightMatrix& w) const {
+    check_rank(op, "x", x, 2);
     if (!w.blocks()) {
-        check_rank("matmul", "w", w.plain(), 2);
-        check_weight_type("matmul", "w", w.plain());
-        check(w.plain().contiguous(), "matmul: w has a row stride of {}, expected {}", w.plain().stride(), w.cols());
+        check_rank(op, "w", w.plain(), 2);
+        check_weight_type(op, "w", w.plain());
+        check(w.plain().contiguous(), "{}: w has a row stride of {}, expected {}", op, w.plain().stride(), w.cols());
     }
-    check_operand("matmul", "x", x, DType::kF32, Shape{x.rows(), w.cols()});
-    check_operand("matmul", "out", out, DType::kF32, Shape{x.rows(), w.rows()});
+    const DType type = x.dtype() == DType::kF32 ? DType::kF32 : input_type(w);
+    check_operand(op, "x", x, type, Shape{x.rows(), w.cols()});
+    check_operand(op, "out", out, DType::kF32, Shape{x.rows(), w.rows()});
     check(x.rows() <= limits_.max_rows && w.cols() <= limits_.max_k && w.rows() <= limits_.max_n,
-          "matmul: {} rows by w [{}, {}], the limits are {} rows and [{}, {}]", x.rows(), w.rows(), w.cols(),
+          "{}: {} rows by w [{}, {}], the limits are {} rows and [{}, {}]", op, x.rows(), w.rows(), w.cols(),
           limits_.max_rows, limits_.max_n, limits_.max_k);
+    check(out.shape().elements() == 0 || !overlap(out, x), "{}: out and x overlap", op);
+    check(!w.blocks() || limits_.blocks, "{}: weights in blocks, which the limits exclude", op);
+}
+
+void ForwardKernels::matmul(const Tensor& out, const Tensor& x, const WeightMatrix& w) {
+    check_product("matmul", out, x, w);
     if (out.shape().elements() == 0) return;
-    check(!overlap(out, x), "matmul: out and x overlap");
-    if (w.blocks()) {
-        check(limits_.blocks, "matmul: weights in blocks, which the limits exclude");
-        return do_matmul_blocks(out, x, w);
-    }
+    if (w.blocks()) return do_matmul_blocks(out, x, w);
     do_matmul(out, x, w.plain());
+}
+
+void ForwardKernels::matmul_swiglu(const Tensor& out, const Tensor& gate_up, const Tensor& x, const WeightMatrix& w) {
+    check_rank("matmul_swiglu", "out", out, 2);
+    check_rounded("matmul_swiglu", out, out.shape());
+    check_operand("matmul_swiglu", "gate_up", gate_up, DType::kF32, Shape{out.rows(), 2 * out.cols()});
+    check_product("matmul_swiglu", gate_up, x, w);
+    if (out.shape().elements() > 0) do_matmul_swiglu(out, gate_up, x, w);
 }
 
 void ForwardKernels::rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) {
@@ -147,7 +181,7 @@ void ForwardKernels::attention(const Tensor& out, const Tensor& q, const LayerKv
           "attention: {} rows of {} heads by {}, the limits are {}, {} and {}", n, heads, head_dim, limits_.max_rows,
           limits_.heads, limits_.head_dim);
     check_operand("attention", "q", q, DType::kF32, Shape{n, heads * head_dim});
-    check_operand("attention", "out", out, DType::kF32, q.shape());
+    check_rounded("attention", out, q.shape());
     check_operand("attention", "kv_of_head", kv_of_head, DType::kI32, Shape{heads});
     check_operand("attention", "slots", rows.slots, DType::kI32, Shape{n});
     check_operand("attention", "sequences", rows.sequences, DType::kI32, Shape{n});
@@ -181,7 +215,7 @@ void ForwardKernels::attention(const Tensor& out, const Tensor& q, const LayerKv
 
 void ForwardKernels::swiglu(const Tensor& out, const Tensor& gate_up) {
     check_rank("swiglu", "out", out, 2);
-    check_operand("swiglu", "out", out, DType::kF32, out.shape());
+    check_rounded("swiglu", out, out.shape());
     check_operand("swiglu", "gate_up", gate_up, DType::kF32, Shape{out.rows(), 2 * out.cols()});
     if (out.shape().elements() > 0) do_swiglu(out, gate_up);
 }

@@ -10,7 +10,7 @@
 namespace trireme {
 
 inline void check_operand(const char* op, const char* operand, const Tensor& t, DType type, const Shape& shape) {
-    check(t.dtype() == type && t.shape() == shape && (t || shape.elements() == 0), "{}: {} is {} {}{}, expected {} {}",
+    check(t.dtype() == type && t.shape() == shape && (t || shape.elements() == 0), "{}: {} is {}{} {}, expected {} {}",
           op, operand, t ? "" : "null ", name_of(t.dtype()), t.shape(), name_of(type), shape);
 }
 

@@ -65,17 +65,17 @@ void DecodeSteps::enqueue(const Batch& batch, std::span<const RowGroup> groups, 
 // embedding; the head follows the last step.
 void DecodeSteps::run_segment(const Batch& batch, const Steps& steps, size_t begin, size_t end) {
     using Op = ForwardStep::Op;
-    const Tensor x = s_.x.first_rows(batch.rows);
+    Residual x(s_.x.first_rows(batch.rows));
     if (begin == 0) {
-        op_.embed(x, weights_.embedding, batch.ids);
+        op_.embed(x.settle(op_), weights_.embedding, batch.ids);
     } else if (steps[begin - 1].op == Op::kLayer) {
         layers_.output_projection(op_, steps[begin - 1].layer, x);
         layers_.feed_forward(op_, steps[begin - 1].layer, x);
     }
     for (size_t i = begin; i < end; ++i) {
         const auto [step, at] = steps[i];
-        if (step == Op::kKeep) return stream_.copy(s_.input.first_rows(batch.rows), x, "block_input");
-        if (step == Op::kReturn) return stream_.copy(x, s_.input.first_rows(batch.rows), "block_again");
+        if (step == Op::kKeep) return stream_.copy(s_.input.first_rows(batch.rows), x.settle(op_), "block_input");
+        if (step == Op::kReturn) return stream_.copy(x.settle(op_), s_.input.first_rows(batch.rows), "block_again");
         // Also if only keys and values are needed: they then have the same bits as in the last pass.
         if (step == Op::kKeys) {
             layers_.project(op_, at, batch, x, /*writes=*/true);

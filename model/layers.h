@@ -5,6 +5,7 @@
 #include "dist/comm.h"
 #include "kernels/kernels.h"
 #include "model/batch.h"
+#include "model/residual.h"
 #include "model/scratch.h"
 #include "model/weights.h"
 #include "offload/cache.h"
@@ -24,14 +25,15 @@ class Layers {
           cache_(cache),
           s_(scratch) {}
 
-    /// x: f32 [rows, dim], the residual stream. A layer is its four parts one after another; a pass that does not write
-    /// computes only the queries of its first part.
-    void layer(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x, bool writes);
-    void project(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x, bool writes);
+    /// A layer is its four parts one after another; a pass that does not write computes only the queries of its first
+    /// part.
+    void layer(Kernels& op, LayerIndex layer, const Batch& batch, Residual& x, bool writes);
+    void project(Kernels& op, LayerIndex layer, const Batch& batch, Residual& x, bool writes);
     void attention(Kernels& op, LayerIndex layer, const Batch& batch);
-    void output_projection(Kernels& op, LayerIndex layer, const Tensor& x);
-    void feed_forward(Kernels& op, LayerIndex layer, const Tensor& x);
-    /// All that a layer computes for rows whose outputs are not needed: an owner's keys and values.
+    void output_projection(Kernels& op, LayerIndex layer, Residual& x);
+    void feed_forward(Kernels& op, LayerIndex layer, Residual& x);
+    /// All that a layer computes for rows whose outputs are not needed: an owner's keys and values.  x: f32 [rows,
+    /// dim].
     void project_keys(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x);
 
     /// Whether keys and values of layers that are read from below are compared with the previous pass's
@@ -39,7 +41,7 @@ class Layers {
     void compare_changes(bool compare) { compares_ = compare; }
 
   private:
-    void store(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& kv);
+    void write(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& kv);
     const LayerWeights& layer_weights(LayerIndex layer) const { return weights_.layers[layer.at()]; }
     float eps() const { return static_cast<float>(config_.norm_eps); }
 

@@ -92,12 +92,12 @@ HostTensor Logits::host() {
 }
 
 // logits = lm_head norm(x) of at most kMaxRows rows, on every rank's device. The decode kernels always compute them.
-void Logits::compute(const Tensor& x) {
+void Logits::compute(Residual x) {
     const Shard& shard = weights_.shard();
     const int64_t rows = x.rows();
-    const Tensor last = s_.last.first_rows(rows), part = s_.part.first_rows(rows);
+    const Tensor last = op_.input_of(s_.last.first_rows(rows), weights_.lm_head), part = s_.part.first_rows(rows);
 
-    op_.rmsnorm(last, x, weights_.final_norm, static_cast<float>(weights_.config().norm_eps));
+    x.norm(op_, last, weights_.final_norm, static_cast<float>(weights_.config().norm_eps));
     op_.matmul(part.slice_cols(0, shard.vocab), last, weights_.lm_head);
     if (shard.ranks > 1) comm_.all_gather(stream_, gathered(), part);
 }

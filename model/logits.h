@@ -7,7 +7,7 @@
 #include <span>
 
 #include "dist/comm.h"
-#include "kernels/kernels.h"
+#include "model/residual.h"
 #include "model/scratch.h"
 #include "model/weights.h"
 #include "runtime/archive.h"
@@ -54,14 +54,14 @@ class Logits {
     void restore();
     void state(Archive& ar) { ar.memory(stream_, s_.saved); }
 
-    /// For forwards: sets the number of the rows that follow, and with padding; then computes them from the residual
-    /// stream x, f32 [padded, dim].
+    /// For forwards: sets the number of the rows that follow, and with padding; then computes them from the padded
+    /// rows' residual stream.
     void set_rows(int64_t rows, int64_t padded) {
         rows_ = rows;
         padded_ = padded;
         distributed_.reset();
     }
-    void compute(const Tensor& x);
+    void compute(Residual x);
 
   private:
     std::span<const int32_t> draw(const SamplingParams& params, std::span<const double> uniforms,

@@ -70,10 +70,12 @@ Batch Prefill::prompt_batch(int sequence, std::span<const int32_t> tokens, int64
 // Computes the remaining layers for a prompt's last row; x [1, dim] is the input of the highest owner. The keys and
 // values of all rows that it sees are stored.
 void Prefill::finish_last_row(const Batch& last, const Tensor& x) {
+    Residual residual(x);
     for (LayerIndex l = last_row_from_; l < end(); ++l) {
         cache_.begin_layer(map_.reads(l), KvCache::Pass::kReads);
-        layers_.layer(*op_, l, last, x, /*writes=*/false);
+        layers_.layer(*op_, l, last, residual, /*writes=*/false);
     }
+    residual.settle(*op_);
 }
 
 // Computes the logits of a batch's rows if all are requested, else of the prompt's last row.
@@ -81,12 +83,12 @@ void Prefill::head(const Tensor& x, int64_t position, bool last, const EachLogit
     for (int64_t r = 0; each && r < x.rows(); r += kMaxRows) {
         const int64_t n = std::min(kMaxRows, x.rows() - r);
         logits_.set_rows(n, n);
-        logits_.compute(x.slice_rows(r, n));
+        logits_.compute(Residual(x.slice_rows(r, n)));
         each(position + r, logits_.host());
     }
     if (last && !each) {
         logits_.set_rows(1, 1);
-        logits_.compute(x.slice_rows(x.rows() - 1, 1));
+        logits_.compute(Residual(x.slice_rows(x.rows() - 1, 1)));
     }
 }
 
@@ -100,7 +102,9 @@ void Prefill::run_by_batches(int sequence, std::span<const int32_t> tokens, cons
         const Tensor x = s_.x.first_rows(rows);
         op_->embed(x, weights_.embedding, batch.ids);
         const bool last = done + rows == n;
-        for (LayerIndex l; l < last_row_from_; ++l) layers_.layer(*op_, l, batch, x, /*writes=*/true);
+        Residual residual(x);
+        for (LayerIndex l; l < last_row_from_; ++l) layers_.layer(*op_, l, batch, residual, /*writes=*/true);
+        residual.settle(*op_);
         if (last_row_from_ < end()) layers_.project_keys(*op_, last_row_from_, batch, x);
         if (last) finish_last_row(batch.last(), x.slice_rows(rows - 1, 1));
         head(x, first + done, last, each);
@@ -131,7 +135,9 @@ void Prefill::run_layer(LayerIndex at, std::span<const Batch> batches) {
     cache_.begin_layer(map_.reads(at), reads_its_own ? KvCache::Pass::kWrites : KvCache::Pass::kReads);
     for (size_t b = 0; b < batches.size(); ++b) {
         const auto block = static_cast<int64_t>(b);
-        layers_.layer(*op_, at, batches[b], hidden_.open(block, RowStore::Use::kChange), reads_its_own);
+        Residual residual(hidden_.open(block, RowStore::Use::kChange));
+        layers_.layer(*op_, at, batches[b], residual, reads_its_own);
+        residual.settle(*op_);
         hidden_.close(block);
     }
 }

@@ -51,9 +51,15 @@ class GpuKernels final : public GpuProducts<Launcher> {
     static_assert(kMaxHeadDim <= AttendTile<AnyType, 4>::kMaxDim);
 
     void do_rmsnorm(const Tensor& out, const Tensor& x, const Tensor& weight, float eps) override {
-        launcher_.template launch<RmsNorm>("rmsnorm", bytes::rmsnorm(x), {out.rows(), x.cols() / weight.rows()},
-                                           {rows_of<float>(out), rows_of<const float>(x),
-                                            static_cast<const float*>(weight.data()), weight.rows(), eps});
+        launcher_.template launch<RmsNorm>(
+            "rmsnorm", bytes::rmsnorm(x), {out.rows(), x.cols() / weight.rows()},
+            {rounded_rows_of(out), rows_of<float>(x), static_cast<const float*>(weight.data()), weight.rows(), eps});
+    }
+    void do_add_rmsnorm(const Tensor& out, const Tensor& x, const Tensor& y, const Tensor& weight, float eps) override {
+        launcher_.template launch<RmsNorm>(
+            "add_rmsnorm", bytes::add(x) + out.bytes(), {out.rows()},
+            {rounded_rows_of(out), rows_of<float>(x), static_cast<const float*>(weight.data()), weight.rows(), eps,
+             rows_of<const float>(y)});
     }
     void do_rope(const Tensor& x, const Tensor& cos_sin, int64_t head_dim) override {
         launcher_.template launch<Rope>(
@@ -63,7 +69,7 @@ class GpuKernels final : public GpuProducts<Launcher> {
     void do_swiglu(const Tensor& out, const Tensor& gate_up) override {
         launcher_.template launch<Swiglu>("swiglu", bytes::swiglu(gate_up),
                                           {div_up(out.cols(), Swiglu::kThreads), out.rows()},
-                                          {rows_of<float>(out), rows_of<const float>(gate_up), out.cols()});
+                                          {rounded_rows_of(out), rows_of<const float>(gate_up), out.cols()});
     }
     void do_add(const Tensor& x, const Tensor& y) override {
         Rows<const float> added = rows_of<const float>(y);
@@ -285,7 +291,7 @@ class GpuKernels final : public GpuProducts<Launcher> {
                                             first == begin ? bytes : 0, grid, args);
             launcher_.template launch<MergeSplits<Splits>>(
                 "attention_merge", 0, {heads, n},
-                {records, running, rows_of<float>(x.out), seen, args.kv_of_head, heads, dim, wave,
+                {records, running, rounded_rows_of(x.out), seen, args.kv_of_head, heads, dim, wave,
                  rows_of<float>(x.report.totals), this->limits().max_rows});
         }
     }

@@ -75,6 +75,17 @@ class GpuProducts : public GpuSlotKernels<Launcher> {
     Buffer<Space::kDevice> scratch_;
 
   private:
+    bool rounds() const override { return this->phase() == Phase::kDecode; }
+    // Decode products of 16 bits read whole rows of w. A prefill's attention has no rounded output.
+    DType input_type(const WeightMatrix& w) const override {
+        if (!rounds()) return DType::kF32;
+        if (!w.blocks()) return w.plain().dtype();
+        const auto whole = [&](const WeightRows& part) {
+            return is_quantised(part.type) ? w.stored_cols(part.type) == w.cols() : part.type == StoredType::kF16;
+        };
+        const bool all = w.as() == ActivationType::kF16 && w.skip() == 0 && std::ranges::all_of(w.parts(), whole);
+        return all ? DType::kF16 : DType::kF32;
+    }
     void do_embed(const Tensor& out, const Tensor& table, const Tensor& ids) override {
         with_type(table.dtype(), [&](auto t) {
             using T = decltype(t);
@@ -106,13 +117,35 @@ class GpuProducts : public GpuSlotKernels<Launcher> {
     }
     template <class T>
     void matmul_16(const Tensor& out, const Tensor& x, const Tensor& w) {
-        const Tensor rounded = round<T>(x, w.dtype(), 0, padded_k(w.dim(1)));
+        const Tensor rounded = x.dtype() == DType::kF32 ? round<T>(x, w.dtype(), 0, padded_k(w.dim(1))) : x;
         if (this->phase() == Phase::kPrefill) {
             return launcher_.multiply("matmul_prefill", bytes::matmul(out, x, w), out, rounded, w);
         }
+        decode(bytes::matmul(out, x, w), out, rounded, w.dim(0), w.dim(1), plain_weights<T>(w));
+    }
+    template <class T>
+    static PlainWeights<T> plain_weights(const Tensor& w) {
         const bool aligned = w.dim(1) % 8 == 0 && reinterpret_cast<uintptr_t>(w.data()) % 16 == 0;
-        decode(bytes::matmul(out, x, w), out, rounded, w.dim(1),
-               PlainWeights<T>{static_cast<const T*>(w.data()), aligned});
+        return {static_cast<const T*>(w.data()), aligned};
+    }
+    // One kernel if x is rounded and w is of one type; else a product and what remains.
+    void do_matmul_swiglu(const Tensor& out, const Tensor& gate_up, const Tensor& x, const WeightMatrix& w) override {
+        const size_t bytes = w.bytes() + x.bytes() + out.bytes();
+        const bool one = x.dtype() != DType::kF32 && x.cols() > 0 && (!w.blocks() || w.parts().size() == 1);
+        if (one && x.dtype() == DType::kBF16) {
+            decode(bytes, out, x, w.rows(), w.cols(), plain_weights<bf16>(w.plain()), /*gated=*/true);
+        } else if (one && (!w.blocks() || !is_quantised(w.parts()[0].type))) {
+            const Tensor plain = w.blocks() ? w.plain(w.parts()[0]) : w.plain();
+            decode(bytes, out, x, w.rows(), w.cols(), plain_weights<f16>(plain), /*gated=*/true);
+        } else if (one) {
+            const WeightRows& part = w.parts()[0];
+            with_blocks(part.type, [&](auto type) {
+                decode(bytes, out, x, w.rows(), w.cols(), BlockWeights<type(), f16>{blocks_of(part)}, /*gated=*/true);
+            });
+        } else {
+            this->matmul(gate_up, x, w);
+            this->swiglu(out, gate_up);
+        }
     }
 
     void do_matmul_blocks(const Tensor& out, const Tensor& x, const WeightMatrix& w) override {
@@ -139,10 +172,15 @@ class GpuProducts : public GpuSlotKernels<Launcher> {
                 });
             } else {
                 const int64_t stored = w.stored_cols(part.type);
-                if (stored != rounded_k) rounded = round<f16>(x, DType::kF16, w.skip(), stored);
+                if (x.dtype() == DType::kF16) {
+                    rounded = x;
+                } else if (stored != rounded_k) {
+                    rounded = round<f16>(x, DType::kF16, w.skip(), stored);
+                }
                 rounded_k = stored;
                 with_blocks(part.type, [&](auto type) {
-                    decode(bytes::matmul(to, x, part), to, rounded, stored, BlockWeights<type(), f16>{blocks_of(part)});
+                    decode(bytes::matmul(to, x, part), to, rounded, part.rows, stored,
+                           BlockWeights<type(), f16>{blocks_of(part)});
                 });
             }
         }
@@ -177,21 +215,24 @@ class GpuProducts : public GpuSlotKernels<Launcher> {
                                                 {rows_of<const float>(x), rows_of<T>(rounded), x.cols(), padded, skip});
         return rounded;
     }
-    /// The decode product of rounded rows with w, whose rows have k elements.
+    /// The decode product of rounded rows with w [n, k].
     template <class Weights>
-    void decode(size_t bytes, const Tensor& out, const Tensor& rounded, int64_t k, const Weights& w) {
+    void decode(size_t bytes, const Tensor& out, const Tensor& rounded, int64_t n, int64_t k, const Weights& w,
+                bool gated = false) {
         constexpr int64_t kRows = MatmulDecode<f16, 1>::kRows;
-        if (out.rows() <= kRows) return decode_tiles<1>(bytes, out, rounded, k, w);
-        if (out.rows() <= 2 * kRows) return decode_tiles<2>(bytes, out, rounded, k, w);
-        if (out.rows() <= 4 * kRows) return decode_tiles<4>(bytes, out, rounded, k, w);
-        decode_tiles<8>(bytes, out, rounded, k, w);
+        if (out.rows() <= kRows) return decode_tiles<1>(bytes, out, rounded, n, k, w, gated);
+        if (out.rows() <= 2 * kRows) return decode_tiles<2>(bytes, out, rounded, n, k, w, gated);
+        if (out.rows() <= 4 * kRows) return decode_tiles<4>(bytes, out, rounded, n, k, w, gated);
+        decode_tiles<8>(bytes, out, rounded, n, k, w, gated);
     }
     template <int kTiles, class Weights>
-    void decode_tiles(size_t bytes, const Tensor& out, const Tensor& rounded, int64_t k, const Weights& w) {
+    void decode_tiles(size_t bytes, const Tensor& out, const Tensor& rounded, int64_t n, int64_t k, const Weights& w,
+                      bool gated) {
         using T = typename Weights::Element;
         using Body = MatmulDecode<T, kTiles, Weights>;
-        launcher_.template launch<Body>("matmul", bytes, {div_up(out.cols(), Body::kColumns)},
-                                        {rows_of<float>(out), rows_of<const T>(rounded), w, out.rows(), out.cols(), k});
+        const int64_t columns = gated ? Body::kColumns / 2 : Body::kColumns;
+        launcher_.template launch<Body>(gated ? "matmul_swiglu" : "matmul", bytes, {div_up(out.cols(), columns)},
+                                        {rounded_rows_of(out), rows_of<const T>(rounded), w, out.rows(), n, k, gated});
     }
     template <class T>
     void decode_rows(const char* name, size_t bytes, const Tensor& out, const WeightRows& w, int64_t skip,

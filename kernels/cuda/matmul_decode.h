@@ -5,7 +5,7 @@
 /// go to warps by index and are added in the order of warps. Rows are columns of the tensor cores' tiles, which do not
 /// mix columns; only the number of tiles depends on the number of rows.
 
-#include "runtime/cuda/gpu.h"
+#include "kernels/cuda/rowwise.h"
 
 namespace trireme::gpu {
 
@@ -55,6 +55,9 @@ struct PlainWeights {
 /// kColumns columns. A block owns these columns of out for all rows, so that weights are read once. Its warps share k,
 /// so that 16 columns suffice to keep eight warps loading.
 ///
+/// With `gated`, the first half of w's rows gives gates, the second half what they multiply, and out = swiglu of both:
+/// a block has 8 rows of each half. The sums have the bits of a product without `gated`.
+///
 /// mma m16n8k16 multiplies 16 rows of w by 8 rows of x over 16 elements of k. These may be any 16, if both sides use
 /// the same ones. So lane t of four loads 8 consecutive elements of its rows, 16 bytes at once. It passes the first
 /// four to one mma and the last four to the next.
@@ -69,23 +72,26 @@ struct MatmulDecode {
     static_assert(kPiece == 4 * 8 && 8 * sizeof(T) == sizeof(Bits16), "four lanes load a piece, 8 elements each");
     static_assert(kSharedBytes <= 48 << 10, "more must be requested at each launch (launch.cuh)");
     struct Args {
-        Rows<float> out;
-        Rows<const T> x;  // rounded and padded by RoundRows
+        RoundedRows out;
+        Rows<const T> x;  // rounded and padded
         Weights w;        // [n, k]
         int64_t rows, n, k;
+        bool gated = false;
     };
 
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const int lane = gpu.thread() % kWarp, warp = gpu.thread() / kWarp, group = lane / 4, quad = lane % 4;
-        const int64_t column = int64_t{gpu.block_x()} * kColumns + group;
+        // Of a tile's 16 rows of w, a lane loads two.
+        const int64_t column = int64_t{gpu.block_x()} * (a.gated ? kColumns / 2 : kColumns) + group;
+        const int64_t other = column + (a.gated ? a.n / 2 : kColumns / 2);
         float acc[kTiles][4] = {};
         for (int64_t first = int64_t{warp} * kPiece; first < a.k; first += kAhead * kStep) {
             Bits16 low[kAhead], high[kAhead];
             TRIREME_UNROLL
             for (int s = 0; s < kAhead; ++s) {
                 low[s] = a.w.eight(gpu, column, first + s * kStep + 8 * quad, a.n, a.k);
-                high[s] = a.w.eight(gpu, column + 8, first + s * kStep + 8 * quad, a.n, a.k);
+                high[s] = a.w.eight(gpu, other, first + s * kStep + 8 * quad, a.n, a.k);
             }
             TRIREME_UNROLL
             for (int s = 0; s < kAhead; ++s) {
@@ -107,16 +113,23 @@ struct MatmulDecode {
         }
         gpu.sync();
         for (int at = gpu.thread(); at < kTiles * 4 * kWarp; at += kThreads) {
-            float sum = 0;
-            for (int w = 0; w < kWarps; ++w) sum += sums[w * kTiles * 4 * kWarp + at];
             const int t = at / (4 * kWarp), i = at / kWarp % 4, l = at % kWarp;
+            if (a.gated && i >= 2) continue;
             const int64_t row = t * kRows + l % 4 * 2 + i % 2;
-            const int64_t n = int64_t{gpu.block_x()} * kColumns + l / 4 + i / 2 * 8;
-            if (row < a.rows && n < a.n) a.out(row)[n] = sum;
+            const int64_t n = int64_t{gpu.block_x()} * (a.gated ? kColumns / 2 : kColumns) + l / 4 + i / 2 * 8;
+            if (row >= a.rows || n >= (a.gated ? a.n / 2 : a.n)) continue;
+            const float sum = total(sums, at);
+            a.out.put(row, n, a.gated ? swiglu_of(sum, total(sums, at + 2 * kWarp)) : sum);
         }
     }
 
   private:
+    /// An element's sum over warps, in their order.
+    TRIREME_GPU static float total(const float* sums, int at) {
+        float sum = 0;
+        for (int w = 0; w < kWarps; ++w) sum += sums[w * kTiles * 4 * kWarp + at];
+        return sum;
+    }
     template <class Gpu>
     TRIREME_GPU static Bits16 row_of_x(Gpu& gpu, const Args& a, int64_t row, int64_t k) {
         if (row < a.rows) return gpu.load16(a.x(row) + k);

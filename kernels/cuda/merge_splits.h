@@ -31,7 +31,7 @@ struct MergeSplits {
     struct Args {
         const float* records;
         float* running;  // [head][running_rows][kMaxAndSum + head_dim]; a row has its index in the forward
-        Rows<float> out;
+        RoundedRows out;
         Seen seen;
         const int32_t* kv_of_head;
         int64_t heads, dim;
@@ -88,7 +88,7 @@ struct MergeSplits {
             }
         }
         if (left <= splits) {
-            if (used) a.out(row)[head * a.dim + element] = begin < end ? acc / sum : 0.0f;
+            if (used) a.out.put(row, head * a.dim + element, begin < end ? acc / sum : 0.0f);
             if (a.totals.data != nullptr && element == 0) {
                 a.totals(row)[2 * head] = max;
                 a.totals(row)[2 * head + 1] = sum;

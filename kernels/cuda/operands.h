@@ -14,6 +14,10 @@ Rows<T> rows_of(const Tensor& t) {
     return {static_cast<T*>(t.data()), t.stride()};
 }
 
+inline RoundedRows rounded_rows_of(const Tensor& t) {
+    return {t.data(), t.stride(), t.dtype()};
+}
+
 /// visit(T()) with the element type that `type` names.
 template <class Visit>
 void with_type(DType type, const Visit& visit) {

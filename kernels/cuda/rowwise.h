@@ -39,29 +39,33 @@ struct Clear {
     }
 };
 
-/// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight, by groups of n columns. Grid: rows, groups. A block has a whole
-/// group of a row, because every element needs its sum. It has 512 threads, because a decode forward has few rows.
+/// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight, by groups of n columns; first x += added, if there is any. Grid:
+/// rows, groups. A block has a whole group of a row, because every element needs its sum. It has 512 threads, because a
+/// decode forward has few rows.
 struct RmsNorm {
     static constexpr int kThreads = 512;
     static_assert(kThreads % kWarp == 0, "block_sum adds whole warps");
     static constexpr int64_t kSharedBytes = kThreads / kWarp * sizeof(float);
     struct Args {
-        Rows<float> out;
-        Rows<const float> x;
-        const float* weight;
+        RoundedRows out;      // its rows may lie in x's, or in added's
+        Rows<float> x;        // written only if there is something to add
+        const float* weight;  // [n]
         int64_t n;
         float eps;
+        Rows<const float> added = {};  // of one group; may be none
     };
     template <class Gpu>
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
-        const int64_t group = gpu.block_y() * a.n;
-        const float* x = a.x(gpu.block_x()) + group;
-        float* out = a.out(gpu.block_x()) + group;
+        const int64_t row = gpu.block_x(), group = gpu.block_y() * a.n;
+        float* x = a.x(row) + group;
         float squares = 0;
-        for (int64_t i = gpu.thread(); i < a.n; i += kThreads) squares = fmaf(x[i], x[i], squares);
+        for (int64_t i = gpu.thread(); i < a.n; i += kThreads) {
+            if (a.added.data != nullptr) x[i] += a.added(row)[i];
+            squares = fmaf(x[i], x[i], squares);
+        }
         const float mean = block_sum<kThreads>(gpu, squares) / static_cast<float>(a.n);
         const float scale = 1.0f / sqrtf(mean + a.eps);
-        for (int64_t i = gpu.thread(); i < a.n; i += kThreads) out[i] = x[i] * scale * a.weight[i];
+        for (int64_t i = gpu.thread(); i < a.n; i += kThreads) a.out.put(row, group + i, x[i] * scale * a.weight[i]);
     }
 };
 
@@ -88,12 +92,16 @@ struct Rope {
     }
 };
 
+TRIREME_GPU float swiglu_of(float gate, float up) {
+    return gate / (1.0f + expf(-gate)) * up;
+}
+
 /// out = silu(gate) * up; gate in the first n columns of gate_up. Grid: pieces of a row, rows; a thread has an element.
 /// Rows are divided because a decode forward has few rows, but many columns.
 struct Swiglu {
     static constexpr int kThreads = 256;
     struct Args {
-        Rows<float> out;
+        RoundedRows out;
         Rows<const float> gate_up;
         int64_t n;
     };
@@ -101,7 +109,7 @@ struct Swiglu {
     TRIREME_GPU static void run(Gpu& gpu, const Args& a) {
         const float *gate = a.gate_up(gpu.block_y()), *up = gate + a.n;
         const int64_t i = int64_t{gpu.block_x()} * kThreads + gpu.thread();
-        if (i < a.n) a.out(gpu.block_y())[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
+        if (i < a.n) a.out.put(gpu.block_y(), i, swiglu_of(gate[i], up[i]));
     }
 };
 

@@ -100,6 +100,20 @@ class DeviceGpu {
     __device__ __forceinline__ void wait_copies() const {
         asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
     }
+    __device__ __forceinline__ void publish(uint32_t* p, uint32_t x) const {
+        __threadfence_system();
+        *static_cast<volatile uint32_t*>(p) = x;
+    }
+    __device__ __forceinline__ void await(const uint32_t* p, uint32_t x, const uint32_t* stop) const {
+        constexpr int kLooks = 1024;  // at p for each one at *stop
+        bool there = false;
+        while (!there && *static_cast<const volatile uint32_t*>(stop) == 0) {
+            for (int i = 0; !there && i < kLooks; ++i) {
+                there = static_cast<int32_t>(*static_cast<const volatile uint32_t*>(p) - x) >= 0;
+            }
+        }
+        __threadfence_system();
+    }
     __device__ void fault(Fault kind, int64_t x, int64_t y) const {
         if (atomicCAS_system(&fault_->kind, 0, static_cast<int32_t>(kind)) != 0) return;
         fault_->x = x;

@@ -24,6 +24,10 @@
 ///     shared()                        the block's shared memory, 16-byte aligned, uninitialised
 ///     load16(p)                       16 bytes, 16-byte aligned, of global memory that this kernel does not write
 ///     stream16(p)                     like load16, for bytes that will not be read again
+///     publish(p, x)                   stores x at p in host memory, for other GPUs and the host, after all that the
+///                                     block wrote before its last sync()
+///     await(p, x, stop)               waits until the word at p in host memory is x or later (modulo 2^32), or *stop is
+///                                     not 0; after the next sync() the block sees what preceded the publish() of it
 ///     fault(kind, x, y)               records an error, which the stream's synchronize() throws; the thread continues.
 ///                                     Only a stream's first fault is recorded
 /// Pointers in Args point to global memory. The order of additions never depends on the launch.
@@ -126,6 +130,21 @@ TRIREME_GPU void narrow(float x, bf16* to) {
     *to = bf16(x);
 #endif
 }
+
+/// Rows of f32, f16 or bf16 that a kernel writes, `stride` elements apart.
+struct RoundedRows {
+    void* data;
+    int64_t stride;
+    DType type = DType::kF32;
+
+    /// Stores x as element i of a row, rounded to the rows' type.
+    TRIREME_GPU void put(int64_t row, int64_t i, float x) const {
+        const int64_t at = row * stride + i;
+        if (type == DType::kF16) return narrow(x, static_cast<f16*>(data) + at);
+        if (type == DType::kBF16) return narrow(x, static_cast<bf16*>(data) + at);
+        static_cast<float*>(data)[at] = x;
+    }
+};
 
 /// Two numbers, rounded to T (f16 or bf16), as one register of an mma fragment: `low` has the lower half.
 template <class T>

@@ -7,6 +7,7 @@
 /// operations.
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include <boost/context/fiber.hpp>
@@ -110,6 +112,14 @@ class Gpu {
     template <int kLeft>
     void wait_copies() {
         complete(kLeft);
+    }
+    // Other ranks' blocks run on other threads of the host.
+    static void publish(uint32_t* p, uint32_t x) { std::atomic_ref(*p).store(x, std::memory_order_release); }
+    static void await(const uint32_t* p, uint32_t x, const uint32_t* stop) {
+        const auto word = [](const uint32_t* at) {
+            return std::atomic_ref(*const_cast<uint32_t*>(at)).load(std::memory_order_acquire);
+        };
+        while (static_cast<int32_t>(word(p) - x) < 0 && word(stop) == 0) std::this_thread::yield();
     }
     template <class T>
     gpu::Bits16 load16(const T* p) const {

@@ -113,6 +113,46 @@ TEST(Launches, AnAddressCountsForTheAlignmentToo) {
     EXPECT_EQ(gpu::alignment_of(Dry::at(4096 + 2, DType::kF16, {2, 64})), 2U);
 }
 
+// The operations of model/layers.cc with weights of 16 bits, and of f32: these have no rounding and no gated product.
+TEST(Launches, ADecodeLayerIsTenKernels) {
+    for (const DType weights : {DType::kF16, DType::kBF16, DType::kF32}) {
+        Dry dry(Phase::kDecode);
+        uintptr_t next = 0;
+        const auto fresh = [&](DType type, const Shape& shape) { return Dry::at(next += 1 << 24, type, shape); };
+        const auto matrix = [&](int64_t n, int64_t k) { return WeightMatrix(fresh(weights, {n, k})); };
+        const Tensor x = fresh(DType::kF32, {1, 512}), h = fresh(DType::kF32, {1, 512}),
+                     qkv = fresh(DType::kF32, {1, 1024}), att = fresh(DType::kF32, {1, 512}),
+                     gate_up = fresh(DType::kF32, {1, 1024}), act = fresh(DType::kF32, {1, 512}),
+                     norm = fresh(DType::kF32, {512}), angles = fresh(DType::kF32, {1, 128}),
+                     ids = fresh(DType::kI32, {1}), path = fresh(DType::kI32, {1, kMaxRows});
+        const WeightMatrix wqkv = matrix(1024, 512), wo = matrix(512, 512), wgu = matrix(1024, 512),
+                           down = matrix(512, 512);
+        const RowsView rows = {.slots = ids, .sequences = ids, .cached = ids, .ancestors = path, .max_slots = 256};
+        auto& op = dry.kernels;
+        const Tensor heads = fresh(DType::kI32, {4}), normed = op.input_of(h, wqkv), seen = op.input_of(att, wo);
+
+        op.add_rmsnorm(normed, x, h, norm, 1e-5F);
+        op.matmul(qkv, normed, wqkv);
+        op.rope(qkv.slice_cols(0, 768), angles, 128);
+        op.kv_stage(dry.layer(2, 128), qkv.slice_cols(512, 256), qkv.slice_cols(768, 256), rows);
+        op.attention(seen, qkv.slice_cols(0, 512), dry.layer(2, 128), heads, rows);
+        op.matmul(h, seen, wo);
+        op.add_rmsnorm(normed, x, h, norm, 1e-5F);
+        op.matmul_swiglu(op.input_of(act, down), gate_up, normed, wgu);
+        op.matmul(h, op.input_of(act, down), down);
+
+        std::vector<std::string> names;
+        for (const Launch& l : dry.launches) names.push_back(l.name);
+        std::vector<std::string> want = {"add_rmsnorm",     "matmul", "rope",        "kv_stage",      "attention",
+                                         "attention_merge", "matmul", "add_rmsnorm", "matmul_swiglu", "matmul"};
+        if (weights == DType::kF32) {
+            want[8] = "matmul";
+            want.insert(want.begin() + 9, "swiglu");
+        }
+        EXPECT_EQ(names, want) << name_of(weights);
+    }
+}
+
 TEST(Launches, RowsAreKeptInAllLayersAtOnce) {
     for (const auto& [layers, launches] : {std::pair{1, 1U}, {32, 1U}, {128, 1U}, {129, 2U}}) {
         Dry dry(Phase::kDecode);
