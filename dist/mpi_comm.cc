@@ -137,7 +137,7 @@ void MpiComm::Impl::share(const std::vector<std::string>& names) {
     try {
         memory_.emplace(
             rank_, names, SharedSums::bytes_of_rank(), [this](const std::string& mine) { return gather(mine); },
-            [] { require(env().shm_sums, Exit::kConfig, "TRIREME_SHM_SUMS=0"); });
+            [] { require(env().shm_sums.value_or(true), Exit::kConfig, "TRIREME_SHM_SUMS=0"); });
         sums_.emplace(memory_->data(), rank_, size_, watchdog_, crowded());
         name_ = "shared memory";
     } catch (const AgreedError& why_not) {

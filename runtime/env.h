@@ -2,12 +2,16 @@
 /// Env: settings of a process that are environment variables and no flags. docs/reference/environment.md lists all
 /// variables.
 
+#include <optional>
+
 namespace trireme {
 
 struct Env {
     double timeout_s = 300;  // TRIREME_TIMEOUT_S: longest time without progress of a stream or a peer
     bool log_all = false;    // TRIREME_LOG=all: every rank logs, not only rank 0
-    bool shm_sums = true;    // TRIREME_SHM_SUMS=0: ranks of one machine add by messages, not in shared memory
+    // TRIREME_SHM_SUMS=0: ranks of one machine add by messages, not in shared memory. 1: GPUs add all short vectors in
+    // it, without measuring which way is faster.
+    std::optional<bool> shm_sums;
 };
 
 /// Returns the settings, which the first call reads. Errors of that call: Exit::kConfig, naming the variable.

@@ -1,6 +1,6 @@
 #pragma once
-/// MailboxSum: an all-reduce of few floats in one kernel, through host memory that the GPUs of all ranks map. Every rank
-/// writes its part to its mailbox and reads the others'; there are no further steps.
+/// MailboxSum: an all-reduce of few floats in one kernel, through host memory that the GPUs of all ranks map. Every
+/// rank writes its part to its mailbox and reads the others'; there are no further steps.
 
 #include "runtime/cuda/gpu.h"
 
@@ -14,14 +14,14 @@ struct Mailbox {
     struct alignas(64) Word {
         uint32_t value;
     };
-    Word calls[kBlocks];               // the last call whose part each block has written
-    alignas(4096) Word stop;           // not 0: this rank's kernels end without waiting for the others
+    Word calls[kBlocks];      // the last call whose part each block has written
+    alignas(4096) Word stop;  // not 0: this rank's kernels end without waiting for the others
     alignas(4096) float parts[2][kBlocks * kFloats];
 };
 
-/// x = x_0 + x_1 + ... in rank order (dist/ordered_sum.h). Grid: runs of kFloats elements. All blocks must be on the GPU
-/// at once, because a block waits for those of other ranks. A warp writes and reads 128 adjacent bytes, which are one
-/// packet on the link.
+/// x = x_0 + x_1 + ... in rank order (dist/ordered_sum.h). Grid: runs of kFloats elements. All blocks must be on the
+/// GPU at once, because a block waits for those of other ranks. A warp writes and reads 128 adjacent bytes, which are
+/// one packet on the link.
 struct MailboxSum {
     static constexpr int kThreads = 256, kEach = Mailbox::kFloats / kThreads;  // elements of a thread
     struct Args {
@@ -47,6 +47,7 @@ struct MailboxSum {
             a.calls[block] = call;
             gpu.publish(&a.boxes[a.rank].calls[block].value, call);
         }
+        gpu.sync();  // no thread of the first warp waits before this rank has published
         if (gpu.thread() < a.ranks && gpu.thread() != a.rank) {
             gpu.await(&a.boxes[gpu.thread()].calls[block].value, call, &a.boxes[a.rank].stop.value);
         }

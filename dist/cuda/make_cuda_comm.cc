@@ -42,7 +42,7 @@ std::unique_ptr<Comm> make_cuda_comm(Comm& control, Device& device) {
     settle_peer_access(card.facts());
     auto comm = std::make_unique<NcclComm>(*nccl, control, card);
     comm->connect();
-    log::info("ranks add by NCCL {}", nccl_version(*nccl));
+    log::info("ranks add by {}", comm->ways());
     return comm;
 }
 

@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dist/comm.h"
+#include "dist/cuda/mailboxes.h"
 #include "dist/cuda/nccl_api.h"
 #include "dist/watchdog.h"
 #include "runtime/buffer.h"
@@ -18,7 +20,9 @@ namespace trireme {
 
 /// The communicator is blocking, because a non-blocking one starts a thread for every call. A call, or a collective on
 /// its stream, that waits longer than TRIREME_TIMEOUT_S ends the run on all ranks. Two ranks add by NCCL's all-reduce,
-/// where only one order exists. More ranks exchange parts and add them in rank order, long vectors in slices.
+/// where only one order exists. More ranks exchange parts and add them in rank order, long vectors in slices. Ranks on
+/// one machine add short vectors in Mailboxes, up to the length to which connect() finds these faster; the bits are the
+/// same.
 class NcclComm final : public Comm {
   public:
     /// A collective call. The arguments must outlive the object. Errors: Exit::kUnavailable.
@@ -31,9 +35,11 @@ class NcclComm final : public Comm {
     const char* name() const override { return "nccl"; }
     /// Aborts NCCL's kernels; then the abort of `control` ends all ranks.
     [[noreturn]] void abort(Exit code) override;
-    /// Runs collectives of every kind and waits for them, so that NCCL allocates its memory now. It must precede
-    /// queries of free memory. A collective call.
+    /// Runs collectives of every kind and waits for them, so that NCCL allocates its memory now, and measures which
+    /// vectors are added faster in Mailboxes. It must precede queries of free memory. A collective call.
     void connect();
+    /// One line for the log: how ranks add.
+    const std::string& ways() const { return ways_; }
 
   private:
     void do_all_reduce(Stream& stream, const Tensor& x) override;
@@ -43,6 +49,8 @@ class NcclComm final : public Comm {
     /// Enqueues a message to(q) to every other rank q, and the receipt of from(q) from it. `bytes` are for the trace.
     template <class To, class From>
     void exchange(CudaStream& stream, const char* call, size_t bytes, const To& to, const From& from);
+    /// Sets in_mailboxes_ and ways_ on all ranks alike.
+    void choose_ways(Stream& stream, float* sums);
     /// Starts NCCL's abort in a thread, and gives it 0.2 s.
     void tell_to_give_up() noexcept;
     /// Called by the watchdog: reports the call and aborts.
@@ -64,7 +72,10 @@ class NcclComm final : public Comm {
     ncclComm_t comm_ = nullptr;
     std::atomic<bool> given_up_{false};       // by the watchdog or by the caller
     GrowingBuffer<Space::kDevice> received_;  // data from peers
-    std::vector<const Stream*> watched_;      // streams for which watched() was called
+    std::optional<Mailboxes> mailboxes_;
+    int64_t in_mailboxes_ = 0;  // vectors of at most this many floats are added there
+    std::string ways_;
+    std::vector<const Stream*> watched_;  // streams for which watched() was called
     Watchdog watchdog_;
 };
 

@@ -23,7 +23,7 @@ class MpiContract : public testing::Test {
 };
 
 void goes_the_way_that_was_asked_for(Comm& comm) {
-    EXPECT_STREQ(comm.name(), env().shm_sums ? "shared memory" : "mpi (TRIREME_SHM_SUMS=0)");
+    EXPECT_STREQ(comm.name(), env().shm_sums.value_or(true) ? "shared memory" : "mpi (TRIREME_SHM_SUMS=0)");
 }
 
 /// Prints the failures of ranks other than 0.

@@ -21,7 +21,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-ROWWISE = "Rmsnorm*:Swiglu*:Rope*:Embed*:Add*:GatherRows*:Rowwise*"
+ROWWISE = "Rmsnorm*:Swiglu*:Rope*:Embed*:Add*:GatherRows*:Rowwise*:Inputs*"
 QUICK = ("AttentionDecode.SequencesDoNotMix:AttentionDecode.SurvivesScoresFarApart:AttentionDecode.RowsOfOne*:"
          "Attention*.Refuses*:AttentionDecode.A*TheP*:AttentionDecode.AStagedRow*")
 ATTENTION = ["*TileBlocks.*:MergeSplitsBlocks.*:" + QUICK, "Attention*.WeighsEqual*", "SlotAttention*:KeyWeights*", "AttentionDecode*:AttentionPrefill*"]
@@ -30,13 +30,13 @@ SHARES = ["SlotShare*"]
 SLOTS = ["SlotsWorked*:SlotsOtherRules*:SlotScores*:Slots.*:SlotsRandom.H*:SlotsRandom.C*", "SlotsRandom.K*"]
 # For each file, the tests that run its code, in stages: a mutant that dies in a quick stage skips the slow ones.
 KERNELS = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUICK],
-         "kernels/cuda/matmul_decode.h": ["Matmul*", "Types/Blocks.*"],
+         "kernels/cuda/matmul_decode.h": ["Matmul*:Inputs*", "Types/Blocks.*"],
          "kernels/cuda/matmul_blocks.h": ["Types/Blocks.*"], "kernels/cuda/stored_eight.h": ["Types/Blocks.*"],
            "kernels/cuda/attention_rows.h": ATTENTION, "kernels/cuda/eight.h": ATTENTION,
          "kernels/cuda/attention.h": ATTENTION, "kernels/cuda/merge_splits.h": ATTENTION,
          "kernels/cuda/attention_split.h": SPLIT, "kernels/cuda/split_tile.h": SPLIT, "kernels/cuda/split_vectors.h": SPLIT,
          "kernels/cuda/attention_prefill.h": ["AttentionPrefill.Refuses*:AttentionPrefill.Matches*:AttentionPrefill.Weighs*", "KeyWeights*", "AttentionPrefill*"],
-         "kernels/cuda/sample.h": ["Sample*:Distribution*", "Siblings*"], "dist/cuda/sum_parts.h": ["*SumParts*"],
+         "kernels/cuda/sample.h": ["Sample*:Distribution*", "Siblings*"], "dist/cuda/sum_parts.h": ["*SumParts*"], "dist/cuda/mailbox_sum.h": ["*MailboxSum*"],
            "kernels/cuda/slots.h": SLOTS, "kernels/cuda/slot_choose.h": SLOTS + SHARES, "kernels/cuda/select.h": SLOTS,
            "kernels/cuda/slot_share.h": SHARES, "kernels/cuda/key_weights.h": ["KeyWeights*"], "kernels/cuda/rotate.h": ["Rope*", "SlotAttention*", "KeyWeights*"]}
 LAW = "SpeculationDistribution.*"
