@@ -7,14 +7,13 @@
 
 namespace trireme::gpu {
 
-/// Grid: one block, because each decision depends on the one before. All threads walk the tree alike. A thread has
-/// consecutive ids of the vocabulary, so that a draw finds its token by the sums of the threads before.
+/// Grid: one block, because each decision depends on the one before. All threads walk the tree alike. Neighbouring
+/// threads read neighbouring ids of the vocabulary. A draw divides the ids into as many parts as there are warps, finds
+/// the part that has its token by the sums of the parts before, and divides that one.
 struct Accept {
-    static constexpr int kThreads = 512, kBlocksOfSm = 1, kMost = 64;
+    static constexpr int kThreads = 512, kWarps = kThreads / kWarp, kBlocksOfSm = 1, kMost = 64;
     struct Shared {
-        U128 sums[kThreads];  // weight of each thread's ids
-        U128 total;
-        int64_t drawn;
+        U128 sums[kWarps];
         int32_t children[kMost];
     };
     static constexpr int64_t kSharedBytes = sizeof(Shared);
@@ -69,48 +68,55 @@ struct Accept {
         const Args& a;
         Shared& shared;
 
-        /// The ids of this thread are consecutive, so that the sum over earlier threads is the sum before its ids.
-        TRIREME_GPU int64_t begin() const { return gpu.thread() * a.vocab / kThreads; }
-        TRIREME_GPU int64_t end() const { return (gpu.thread() + 1) * a.vocab / kThreads; }
-
-        /// The sum over the vocabulary; shared.sums becomes the weight of each thread's ids.
+        /// Sets shared.sums to the weights of ids [begin, begin + each), [begin + each, begin + 2 each) and so on up to
+        /// end, a part for each warp.
+        template <class Weigh>
+        TRIREME_GPU void add_parts(int64_t begin, int64_t end, int64_t each, const Weigh& weigh) const {
+            const int warp = gpu.thread() / kWarp, lane = gpu.thread() % kWarp;
+            const int64_t first = begin + warp * each, last = min_of(first + each, end);
+            Wide sum = 0;
+            for (int64_t i = first + lane; i < last; i += kWarp) sum += weigh(i);
+            for (int mask = kWarp / 2; mask > 0; mask /= 2) {
+                const uint64_t low = gpu.shuffle_xor(static_cast<uint64_t>(sum), mask);
+                const uint64_t high = gpu.shuffle_xor(static_cast<uint64_t>(sum >> 64), mask);
+                sum += Wide(high) << 64 | low;
+            }
+            gpu.sync();  // all threads have read the sums before
+            if (lane == 0) shared.sums[warp] = sum;
+            gpu.sync();
+        }
+        /// The sum over the vocabulary, by the parts in which draw() begins.
         template <class Weigh>
         TRIREME_GPU Wide total(const Weigh& weigh) const {
-            Wide mine = 0;
-            for (int64_t i = begin(); i < end(); ++i) mine += weigh(i);
-            shared.sums[gpu.thread()] = mine;
-            gpu.sync();
-            if (gpu.thread() == 0) {
-                Wide sum = 0;
-                for (int t = 0; t < kThreads; ++t) sum += shared.sums[t];
-                shared.total = sum;
-            }
-            gpu.sync();
-            return shared.total;
+            add_parts(0, a.vocab, div_up(a.vocab, kWarps), weigh);
+            Wide sum = 0;
+            for (int w = 0; w < kWarps; ++w) sum += shared.sums[w];
+            return sum;
         }
         template <class Weigh>
         TRIREME_GPU void become(const Weigh& weigh) {
             const int shift = rounding_shift(total(weigh));
-            // A thread reads and writes only the weights of its own ids. settle() has read p of the proposed tokens
-            // before.
-            for (int64_t i = begin(); i < end(); ++i) residual[i] = static_cast<uint64_t>(weigh(i) >> shift);
-            gpu.sync();  // all threads have read the total
+            // weigh(i) reads no other weight than residual[i]. settle() has read p of the proposed tokens before.
+            for (int64_t i = gpu.thread(); i < a.vocab; i += kThreads) {
+                residual[i] = static_cast<uint64_t>(weigh(i) >> shift);
+            }
+            gpu.sync();
             set_residual(static_cast<uint64_t>(total([this](int64_t i) { return Wide(residual[i]); })));
         }
         template <class Weigh>
         TRIREME_GPU int64_t draw(const Weigh& weigh) const {
             const Wide all = total(weigh);
             if (all == 0) return -1;
-            const Wide reach = share(a.proposals[0].uniform, all);
-            Wide before = 0;
-            for (int t = 0; t < gpu.thread(); ++t) before += shared.sums[t];
-            if (before <= reach && reach < before + shared.sums[gpu.thread()]) {
-                int64_t i = begin();
-                for (Wide sum = before + weigh(i); sum <= reach; sum += weigh(i)) ++i;
-                shared.drawn = i;
+            Wide reach = share(a.proposals[0].uniform, all);
+            int64_t begin = 0, end = a.vocab;
+            for (int64_t each = div_up(a.vocab, kWarps);; each = div_up(each, kWarps)) {
+                int part = 0;
+                for (; part < kWarps - 1 && reach >= shared.sums[part]; ++part) reach -= shared.sums[part];
+                begin += part * each;
+                end = min_of(begin + each, end);
+                if (each == 1) return begin;
+                add_parts(begin, end, div_up(each, kWarps), weigh);
             }
-            gpu.sync();
-            return shared.drawn;
         }
     };
 };

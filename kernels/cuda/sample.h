@@ -16,12 +16,12 @@ namespace trireme::gpu {
 struct Sample {
     static constexpr int kThreads = 512, kWarps = kThreads / kWarp;
     static constexpr int kAhead = 4;      // logits that a thread has in flight at once
-    static constexpr int kListed = 2048;  // most tokens after top-k that the list in shared memory holds
+    static constexpr int kListed = 2048;  // most tokens that the list in shared memory holds
     static constexpr int kBits = 8, kDigits = 1 << kBits, kGroup = 16, kGroups = kDigits / kGroup;
     static constexpr int kCopies = 8;  // copies of a digit's sum: lanes that add to the same one wait for each other
     static constexpr int kSiblings = 64;
     /// add_up() passes two barriers before it writes sums and groups, so readers of its results need no barrier of
-    /// their own. largest() writes sums without one: it comes first. list() is called at most once.
+    /// their own. largest() writes sums without one: it comes first. Between two calls of list() there is an add_up().
     struct Shared {
         uint64_t list[kListed];
         uint64_t sums[kDigits], groups[kGroups];
@@ -33,7 +33,6 @@ struct Sample {
     static_assert(64 % kBits == 0 && 32 % kBits == 0, "digits divide a key, and none has bits of both logit and id");
     static_assert(kDigits <= kThreads && kDigits % kGroup == 0, "a thread finishes the sum of a digit");
     static_assert(kThreads % kWarp == 0 && kWarps <= kDigits, "a warp's largest key is stored among the sums");
-    static_assert(kSiblings <= kListed, "take_largest lists every token that it takes");
     static_assert(kSharedBytes <= 48 << 10, "more must be requested at each launch (launch.cuh)");
     struct Args {
         const float* logits;  // [parts, rows or more, cols]: id = part * cols + column
@@ -179,9 +178,10 @@ struct Sample {
             for (; digit > 0 && t >= shared.sums[digit]; --digit) t -= shared.sums[digit];
             return digit;
         }
-        /// Sets `found` to the first key at which the running sum exceeds threshold(total), if there is one.
+        /// Sets `found` to the first key at which the running sum exceeds threshold(total), if there is one. `filters`:
+        /// later steps read no smaller keys. Two digits (sign, exponent and 7 bits of the logit) usually leave few.
         template <class Threshold>
-        TRIREME_GPU void select(bool counted, const Threshold& threshold, uint64_t& found) {
+        TRIREME_GPU void select(bool counted, bool filters, const Threshold& threshold, uint64_t& found) {
             uint64_t prefix = 0, t = 0;
             for (int shift = 64 - kBits; shift >= 0; shift -= kBits) {
                 uint64_t digit = kDigits - 1;
@@ -197,18 +197,25 @@ struct Sample {
                     digit = static_cast<uint64_t>(digit_of(t));
                 }
                 prefix |= digit << shift;
+                if (filters && shift == 64 - 2 * kBits) list(prefix > floor ? prefix : floor, 0);
             }
             found = prefix;
         }
-        /// Lists the keys from `floor` on; later steps read only these.
-        TRIREME_GPU void list() {
+        /// Lists the keys from `first` on whose weight is at least `heavy`, if they fit and no list exists; later steps
+        /// then read only these.
+        TRIREME_GPU void list(uint64_t first, uint64_t heavy) {
+            if (listed >= 0) return;
             if (gpu.thread() == 0) shared.next = 0;
             gpu.sync();
+            bool full = false;
             each([&](uint64_t k) {
-                if (k >= floor) shared.list[gpu.fetch_add(&shared.next, 1)] = k;  // in any order
+                if (full || k < first || (heavy > 0 && weight(k) < heavy)) return;
+                const uint32_t at = gpu.fetch_add(&shared.next, 1);  // in any order
+                full = at >= kListed;
+                if (!full) shared.list[at] = k;
             });
             gpu.sync();
-            listed = static_cast<int>(shared.next);
+            if (shared.next <= kListed) listed = static_cast<int>(shared.next);
         }
 
         TRIREME_GPU void filter() {
@@ -216,15 +223,16 @@ struct Sample {
             const auto k = static_cast<uint64_t>(a.rule.top_k);
             if (k > 0)
                 select(
-                    true, [&](uint64_t) { return k - 1; }, floor);
-            if (min_of(k > 0 ? a.rule.top_k : a.vocab, a.vocab) <= kListed) list();
+                    true, true, [&](uint64_t) { return k - 1; }, floor);
+            if (min_of(k > 0 ? a.rule.top_k : a.vocab, a.vocab) <= kListed) list(floor, 0);
             if (a.rule.top_p < SamplingRule::kOne) {
                 const auto last = [&](uint64_t total) {
                     const uint64_t reach = part_of(total, a.rule.top_p, /*up=*/true);
                     return reach > 0 ? reach - 1 : 0;
                 };
-                select(false, last, floor);
+                select(false, true, last, floor);
             }
+            if (floor > kLowestKey || a.rule.min_weight > 0) list(floor, a.rule.min_weight);
             least = a.rule.min_weight;
         }
         /// Writes the row's next token; key 0: there is none.
@@ -246,7 +254,7 @@ struct Sample {
                     if (next == end) return total;  // which no sum exceeds
                     return part_of(total, static_cast<uint64_t>(a.uniforms[next]), /*up=*/false);
                 };
-                select(false, reach, drawn);
+                select(false, false, reach, drawn);
                 if (next < end) take(drawn);
                 first = false;
             } while (next < end);
@@ -254,16 +262,16 @@ struct Sample {
         TRIREME_GPU void take_largest(uint64_t largest) {
             if (next < end) take(largest);
             if (next == end) return;
-            // Lists the `most` largest tokens, then repeatedly takes the first that is not an earlier sibling.
+            // Drops all but the `most` largest tokens, then repeatedly takes the first that is not an earlier sibling.
             const auto most = static_cast<uint64_t>(end - next);
             floor = kLowestKey;
             select(
-                true, [&](uint64_t) { return most - 1; }, floor);
-            list();
+                true, true, [&](uint64_t) { return most - 1; }, floor);
+            list(floor, 0);
             while (next < end) {
                 uint64_t taken = 0;
                 select(
-                    true, [](uint64_t) { return uint64_t{0}; }, taken);
+                    true, false, [](uint64_t) { return uint64_t{0}; }, taken);
                 take(taken);
             }
         }

@@ -92,9 +92,10 @@ TEST(Sample, TopKKeepsTheLowerIdsOfATie) {
 TEST(Sample, TiesGoByIdInVocabulariesOfEverySize) {
     const std::vector<float> all(65537, 0.25f);
     for (const int32_t vocab : {1, 2, 256, 257, 4000, 65536, 65537}) {
-        for (const int32_t top_k : {0, 300, 2049}) {
+        for (const auto& [top_k, min_p] : {std::pair(0, 0.0), {0, 0.5}, {300, 0.0}, {2049, 0.0}}) {
             SamplingParams p = off();
             p.top_k = top_k;
+            p.min_p = min_p;
             const int32_t n = top_k > 0 ? std::min(top_k, vocab) : vocab;
             std::vector<int32_t> want;
             std::vector<double> u;
@@ -103,7 +104,8 @@ TEST(Sample, TiesGoByIdInVocabulariesOfEverySize) {
                 want.push_back(id);
                 u.push_back((id + 0.5) / n);
             }
-            EXPECT_EQ(tokens({{all.begin(), all.begin() + vocab}}, p, u), want) << vocab << " ids, top-k " << top_k;
+            EXPECT_EQ(tokens({{all.begin(), all.begin() + vocab}}, p, u), want)
+                << vocab << " ids, top-k " << top_k << ", min-p " << min_p;
         }
     }
 }
@@ -234,6 +236,7 @@ TEST(Sample, IsTheDistributionOnVocabulariesOfEverySizeAndAnyDivisionOfThem) {
         }
         for (const SamplingParams& p :
              {off(), SamplingParams{}, SamplingParams{.temperature = 1.3, .top_k = 0, .top_p = 0.9, .min_p = 0},
+              SamplingParams{.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0.05},
               SamplingParams{.temperature = 0.7, .top_k = 2100, .top_p = 1, .min_p = 0.01}}) {
             std::vector<double> u;  // four: one row for each order and schedule of emulated warps
             for (uint32_t i = 0; i < draws; ++i) u.push_back(uniform(7, {.round = i}));

@@ -36,7 +36,7 @@ KERNELS = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUI
          "kernels/cuda/attention.h": ATTENTION, "kernels/cuda/merge_splits.h": ATTENTION,
          "kernels/cuda/attention_split.h": SPLIT, "kernels/cuda/split_tile.h": SPLIT, "kernels/cuda/split_vectors.h": SPLIT,
          "kernels/cuda/attention_prefill.h": ["AttentionPrefill.Refuses*:AttentionPrefill.Matches*:AttentionPrefill.Weighs*", "KeyWeights*", "AttentionPrefill*"],
-         "kernels/cuda/sample.h": ["Sample*:Distribution*", "Siblings*"], "dist/cuda/sum_parts.h": ["*SumParts*"], "dist/cuda/mailbox_sum.h": ["*MailboxSum*"],
+         "kernels/cuda/sample.h": ["Sample*", "Siblings*"], "kernels/cuda/accept.h": ["Accept*"], "dist/cuda/sum_parts.h": ["*SumParts*"], "dist/cuda/mailbox_sum.h": ["*MailboxSum*"],
            "kernels/cuda/slots.h": SLOTS, "kernels/cuda/slot_choose.h": SLOTS + SHARES, "kernels/cuda/select.h": SLOTS,
            "kernels/cuda/slot_share.h": SHARES, "kernels/cuda/key_weights.h": ["KeyWeights*"], "kernels/cuda/rotate.h": ["Rope*", "SlotAttention*", "KeyWeights*"]}
 LAW = "SpeculationDistribution.*"
