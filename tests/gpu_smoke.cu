@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <vector>
 
+#include "dist/cuda/mailbox_sum.h"
 #include "dist/cuda/sum_parts.h"
 #include "kernels/cuda/accept.h"
 #include "kernels/cuda/attention_prefill.h"
@@ -121,6 +122,63 @@ void rowwise() {
     }
     finish("RmsNorm", largest_difference(norm.read(), want_norm), 1e-5);
     finish("Swiglu", largest_difference(gated.read(), want_gated), 1e-5);
+}
+
+/// A layer's ends, fused: x += added and its norm in f16; a product with SwiGLU in f16, of as many rows as a verify
+/// has.
+void fused() {
+    const int64_t rows = 17, n = 1056, half = 290;
+    Array<float> x(random_floats(rows * n, 21)), added(random_floats(rows * n, 22)), weight(random_floats(n, 23));
+    const std::vector<float> before = x.host;
+    Array<f16> normed(rows * n), w(halves(random_floats(2 * half * n, 24, 0.05f))), act(rows * half);
+    launch<RmsNorm>({rows},
+                    {{normed.device, n, DType::kF16}, {x.device, n}, weight.device, n, 1e-5f, {added.device, n}});
+    launch<MatmulDecode<f16, 4>>(
+        {div_up(half, 8)},
+        {{act.device, half, DType::kF16}, {normed.device, n}, {w.device, true}, rows, 2 * half, n, true});
+    x.read(), normed.read();
+    std::vector<double> want_x(rows * n), want_normed(rows * n), want_act(rows * half);
+    double largest = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+        double squares = 0;
+        for (int64_t i = r * n; i < (r + 1) * n; ++i) {
+            want_x[i] = double(before[i]) + added.host[i];
+            squares += want_x[i] * want_x[i];
+        }
+        for (int64_t i = 0; i < n; ++i)
+            want_normed[r * n + i] = want_x[r * n + i] / std::sqrt(squares / n + 1e-5) * weight.host[i];
+        for (int64_t c = 0; c < half; ++c) {
+            double gate = 0, up = 0;
+            for (int64_t i = 0; i < n; ++i) {
+                gate += double(float(normed.host[r * n + i])) * float(w.host[c * n + i]);
+                up += double(float(normed.host[r * n + i])) * float(w.host[(half + c) * n + i]);
+            }
+            want_act[r * half + c] = gate / (1 + std::exp(-gate)) * up;
+            largest = std::max(largest, std::fabs(want_act[r * half + c]));
+        }
+    }
+    const auto widened = [](Array<f16>& a) { return std::vector<float>(a.host.begin(), a.host.end()); };
+    finish("RmsNorm with an addition: x", largest_difference(x.host, want_x), 1e-6);
+    finish("RmsNorm with an addition, f16", largest_difference(widened(normed), want_normed), 0x1p-11 * 16);
+    act.read();
+    finish("MatmulDecode with SwiGLU, f16", largest_difference(widened(act), want_act), 0x1p-10 * largest);
+}
+
+/// The sum of rank 0, whose peer has already written its part: on one GPU two kernels might not run at once.
+void mailbox() {
+    const int64_t n = 3000;
+    auto* boxes = static_cast<Mailbox*>(pinned(2 * sizeof(Mailbox)));
+    Array<float> x(random_floats(n, 25));
+    const std::vector<float> mine = x.host, theirs = random_floats(n, 26);
+    Array<uint32_t> calls(Mailbox::kBlocks);
+    std::copy(theirs.begin(), theirs.end(), boxes[1].parts[1]);
+    for (auto& word : boxes[1].calls) word.value = 1;
+    launch<MailboxSum>({div_up(n, Mailbox::kFloats)}, {x.device, n, boxes, calls.device, 2, 0});
+    x.read();
+    double error = 0;
+    for (int64_t i = 0; i < n; ++i) error += x.host[i] != mine[i] + theirs[i] || boxes[0].parts[1][i] != mine[i];
+    for (int b = 0; b < Mailbox::kBlocks; ++b) error += boxes[0].calls[b].value != (b < 3 ? 1u : 0u);
+    finish("MailboxSum", error, 0);
 }
 
 template <int kTiles>
@@ -645,6 +703,8 @@ int main(int argc, char** argv) {
     cuda(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), "cudaStreamCreate");
     fault = static_cast<trireme::DeviceFault*>(pinned(4096));
     rowwise();
+    fused();
+    mailbox();
     matmul<1>(1);
     matmul<4>(17);
     matmul<8>(64);

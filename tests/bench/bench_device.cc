@@ -51,6 +51,7 @@ class Bench {
             for (const int64_t rows : {1, 8, 64}) {
                 matmul(*decode_, "matmul", rows, n / scale_, k / scale_);
                 matmul(*prefill_, "matmul_prefill", rows, n / scale_, k / scale_);  // cuBLASLt on a GPU
+                if (n == 22016) matmul(*decode_, "matmul_swiglu", rows, n / scale_, k / scale_);
             }
             matmul(*prefill_, "matmul_prefill", kPrefillRows, n / scale_, k / scale_);
         }
@@ -119,9 +120,14 @@ class Bench {
 
     void matmul(Kernels& op, const char* name, int64_t rows, int64_t n, int64_t k) {
         small_ = Arena<Space::kDevice>(*device_, size_t{128} << 20);
-        const Tensor x = floats({rows, k}), out = small_.take(DType::kF32, {rows, n});
         const size_t bytes = static_cast<size_t>(n * k) * 2;
-        const double s = time([&] { op.matmul(out, x, Tensor(next(bytes), DType::kF16, {n, k})); });
+        const auto w = [&] { return Tensor(next(bytes), DType::kF16, {n, k}); };
+        // As in a forward: rows that a norm has rounded, and an output that the next product reads.
+        const Tensor x = op.input_of(small_.take(DType::kF32, {rows, k}), w()),
+                     out = small_.take(DType::kF32, {rows, n}), act = small_.take(DType::kF32, {rows, n / 2});
+        op.rmsnorm(x, floats({rows, k}), floats({k}), 1e-5F);
+        const bool gated = std::string_view(name) == "matmul_swiglu";
+        const double s = time([&] { gated ? op.matmul_swiglu(act, out, x, w()) : op.matmul(out, x, w()); });
         const double gbps = static_cast<double>(bytes) / s * 1e-9;
         fmt::print(
             R"({{"bench":"{}","n":{},"k":{},"rows":{},"us":{:.2f},"gbps":{:.1f},"of_copy":{:.3f},"tflops":{:.2f}}})"

@@ -4,12 +4,13 @@
 #   speculation.sh TRIREME MODEL [REPETITIONS] [TEXTS] [FACTORS] [TEMPERATURES] [ROWS]
 #     3 repetitions; "kjv_end story"; "0 10 18" (0: on chip); "0.8 0"; ROWS: a file that gets all rows of bench as JSON lines
 # At temperature 0, only plain decoding and the chains with retrieval are measured. 50 minutes on 2 idle cores.
+# MODES: chains of bench. WIRE=coded: tiles are coded; the links are those of raw tiles.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 trireme=$1 model=$2 repetitions=${3:-3} texts=${4:-kjv_end story} factors=${5:-0 10 18} temperatures=${6:-0.8 0} rows=${7:-/dev/null}
 tokens=7680 bytes_a_step=171200000 # streamed KV per step: all tiles except the newest two of each layer
 common=(bench -m "$model" -md "$root/configs/models/smol-draft" --prefill $tokens --budget 1024 --top-k 0 --top-p 1 --no-progress
-    --kv-wire raw
+    --kv-wire "${WIRE:-raw}"
     -t 2) # as with KV on chip: at these rates copies over the emulated link take a small part of a core
 
 # Milliseconds of a plain step with all KV on chip: median of five runs of 32 tokens.

@@ -82,8 +82,8 @@ TEST(MailboxSum, HasTheBitsOfTheOrderedSumInEveryCall) {
     }
 }
 
-// A rank whose peer does not come waits until it is told to stop.
-TEST(MailboxSum, EndsWhenItIsTold) {
+// A rank whose peer does not come waits until its `stop` is set.
+TEST(MailboxSum, EndsWhenStopIsSet) {
     Group group(2);
     std::vector<float> x(1500, 1.0F);
     std::atomic<bool> ended{false};
