@@ -24,6 +24,8 @@ class SharedMemory {
 
     /// The memory of rank 0, at different addresses in each process.
     std::byte* data() const { return data_.get(); }
+    /// Lets the memory stay mapped until the process ends.
+    void keep() { static_cast<void>(data_.release()); }
 
   private:
     struct Unmap {

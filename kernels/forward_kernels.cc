@@ -29,6 +29,11 @@ void check_decode_rows(const char* op, const RowsView& rows, int64_t n) {
     check_operand(op, "ancestors", rows.ancestors, DType::kI32, Shape{n, kMaxRows});
 }
 
+/// Products load 16 bytes of rounded rows at once, and whole pieces of k.
+bool in_pieces(const Tensor& x) {
+    return reinterpret_cast<uintptr_t>(x.data()) % 16 == 0 && x.stride() % 8 == 0 && x.cols() % 32 == 0;
+}
+
 void check_row_elements(const char* op, int64_t elements) {
     check(elements <= kMostRowElements, "{}: rows of {} elements, at most {} are supported", op, elements,
           kMostRowElements);
@@ -63,10 +68,9 @@ void ForwardKernels::embed(const Tensor& out, const WeightMatrix& table, const T
 
 Tensor ForwardKernels::input_of(const Tensor& x, const WeightMatrix& w) const {
     check_operand("input_of", "x", x, DType::kF32, Shape{x.rows(), w.cols()});
-    // Products load 16 bytes at once, and whole pieces of k.
-    const bool aligned = reinterpret_cast<uintptr_t>(x.data()) % 16 == 0 && x.stride() % 4 == 0 && x.cols() % 32 == 0;
-    const DType type = aligned && x.cols() > 0 ? input_type(w) : DType::kF32;
-    return type == DType::kF32 ? x : Tensor(x.data(), type, x.shape(), 2 * x.stride());
+    const DType type = x.cols() > 0 ? input_type(w) : DType::kF32;
+    const Tensor rounded(x.data(), type, x.shape(), type == DType::kF32 ? x.stride() : 2 * x.stride());
+    return in_pieces(rounded) ? rounded : x;
 }
 
 void ForwardKernels::check_rounded(const char* op, const Tensor& out, const Shape& shape) const {
@@ -82,6 +86,9 @@ void ForwardKernels::rmsnorm(const Tensor& out, const Tensor& x, const Tensor& w
     check_operand("rmsnorm", "weight", weight, DType::kF32, weight.shape());
     check(weight.rows() > 0 && x.cols() % weight.rows() == 0, "rmsnorm: {} columns in groups of {}", x.cols(),
           weight.rows());
+    // A group's rounded output lies in the input of an earlier one.
+    check(out.dtype() == DType::kF32 || weight.rows() == x.cols() || !overlap(out, x),
+          "rmsnorm: groups over their input");
     if (out.shape().elements() > 0) do_rmsnorm(out, x, weight, eps);
 }
 
@@ -104,6 +111,8 @@ void ForwardKernels::check_product(const char* op, const Tensor& out, const Tens
     }
     const DType type = x.dtype() == DType::kF32 ? DType::kF32 : input_type(w);
     check_operand(op, "x", x, type, Shape{x.rows(), w.cols()});
+    check(type == DType::kF32 || in_pieces(x),
+          "{}: rounded rows of {} elements, {} apart, which input_of() does not make", op, x.cols(), x.stride());
     check_operand(op, "out", out, DType::kF32, Shape{x.rows(), w.rows()});
     check(x.rows() <= limits_.max_rows && w.cols() <= limits_.max_k && w.rows() <= limits_.max_n,
           "{}: {} rows by w [{}, {}], the limits are {} rows and [{}, {}]", op, x.rows(), w.rows(), w.cols(),
@@ -124,6 +133,8 @@ void ForwardKernels::matmul_swiglu(const Tensor& out, const Tensor& gate_up, con
     check_rounded("matmul_swiglu", out, out.shape());
     check_operand("matmul_swiglu", "gate_up", gate_up, DType::kF32, Shape{out.rows(), 2 * out.cols()});
     check_product("matmul_swiglu", gate_up, x, w);
+    check(out.shape().elements() == 0 || (!overlap(out, x) && !overlap(out, gate_up)),
+          "matmul_swiglu: out overlaps x or gate_up");
     if (out.shape().elements() > 0) do_matmul_swiglu(out, gate_up, x, w);
 }
 

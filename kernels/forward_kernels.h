@@ -19,7 +19,7 @@ class ForwardKernels {
     /// Blocks: rows of one type, no columns skipped; values are not rounded.
     void embed(const Tensor& out, const WeightMatrix& table, const Tensor& ids);
     /// The memory of x, f32 [rows, k], as products with w read their input: x itself; or, in a decode forward of a GPU
-    /// with weights of 16 bits, rows of that type in the first halves of x's rows. rmsnorm, attention and swiglu round
+    /// with weights of 16 bits, rows of that type in the first halves of x's rows. Norms, attention and SwiGLU round
     /// their output to such rows. The bits are those of a product that rounds x.
     Tensor input_of(const Tensor& x, const WeightMatrix& w) const;
     /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight.  out [rows, groups * n] f32 or as input_of(), x f32 (may be

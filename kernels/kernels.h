@@ -2,7 +2,8 @@
 /// Kernels: all operations on a device: those of a forward, of sampling, of retrieval and of eviction. An object is
 /// bound to one stream; calls enqueue and return.
 ///
-/// Activations are f32 rows, strided where a shape says [rows, n]; weights are f32, f16 or bf16, row-major [out, in].
+/// Activations are f32 rows, strided where a shape says [rows, n], or rounded as products read them
+/// (ForwardKernels::input_of); weights are f32, f16 or bf16, row-major [out, in].
 /// Sums are f32. With bf16 weights the matmul's input is rounded to bf16; with f16 weights it remains f32 on the CPU.
 /// Decode phase (at most kMaxRows rows): a row has the same bits alone and among other rows, for any thread count.
 /// Prefill phase: batches of a fixed number of rows, same bits for any thread count. On the CPU a prefill row also has

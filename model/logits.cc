@@ -92,7 +92,7 @@ HostTensor Logits::host() {
 }
 
 // logits = lm_head norm(x) of at most kMaxRows rows, on every rank's device. The decode kernels always compute them.
-void Logits::compute(Residual x) {
+void Logits::compute(Residual& x) {
     const Shard& shard = weights_.shard();
     const int64_t rows = x.rows();
     const Tensor last = op_.input_of(s_.last.first_rows(rows), weights_.lm_head), part = s_.part.first_rows(rows);

@@ -61,7 +61,7 @@ class Logits {
         padded_ = padded;
         distributed_.reset();
     }
-    void compute(Residual x);
+    void compute(Residual& x);
 
   private:
     std::span<const int32_t> draw(const SamplingParams& params, std::span<const double> uniforms,

@@ -83,12 +83,14 @@ void Prefill::head(const Tensor& x, int64_t position, bool last, const EachLogit
     for (int64_t r = 0; each && r < x.rows(); r += kMaxRows) {
         const int64_t n = std::min(kMaxRows, x.rows() - r);
         logits_.set_rows(n, n);
-        logits_.compute(Residual(x.slice_rows(r, n)));
+        Residual some(x.slice_rows(r, n));
+        logits_.compute(some);
         each(position + r, logits_.host());
     }
     if (last && !each) {
         logits_.set_rows(1, 1);
-        logits_.compute(Residual(x.slice_rows(x.rows() - 1, 1)));
+        Residual one(x.slice_rows(x.rows() - 1, 1));
+        logits_.compute(one);
     }
 }
 

@@ -10,6 +10,8 @@ class Residual {
   public:
     /// x: f32 [rows, dim].
     explicit Residual(const Tensor& x) : x_(x) {}
+    Residual(const Residual&) = delete;
+    Residual& operator=(const Residual&) = delete;
 
     /// x += y, f32 [rows, dim], by the next norm() or settle(); y must not change before.
     void add(const Tensor& y) { y_ = y; }

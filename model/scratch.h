@@ -36,7 +36,7 @@ struct Scratch {
                 .act = act.first_rows(n)};
     }
 
-    Tensor x;                  // [kPrefillRows, dim] the residual stream; only embed and add write it
+    Tensor x;                  // [kPrefillRows, dim] the residual stream; only embed, add and add_rmsnorm write it
     Tensor h;                  // [kPrefillRows, dim] normed input, then a rank's partial output
     Tensor qkv;                // [kPrefillRows, (n_heads + 2 n_kv_heads) head_dim]
     Tensor att;                // [kPrefillRows, n_heads head_dim]

@@ -63,8 +63,9 @@ struct RowGroup {
     int64_t sequence = 0, first = 0, rows = 0, bound = 0;
 };
 
-/// The arguments of a layer's attention. out, q: f32 [rows, heads * head_dim]; kv_of_head: i32 [heads], the KV head
-/// that each query head reads.
+/// The arguments of a layer's attention. q: f32 [rows, heads * head_dim], out f32 or as ForwardKernels::input_of();
+/// kv_of_head: i32 [heads], the KV head that each query head reads. Padding rows of a forward may not be attended: their
+/// outputs, and all that is computed of these, may be NaN.
 struct AttentionCall {
     Tensor out, q, kv_of_head;
     RowsView rows;

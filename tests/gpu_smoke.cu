@@ -5,6 +5,8 @@
 // Prints failures first, then a JSON line per latency; exit status 1 if a kernel is wrong, 69 without a GPU.
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +15,7 @@
 #include <random>
 #include <string>
 #include <sys/mman.h>
+#include <thread>
 #include <vector>
 
 #include "dist/cuda/mailbox_sum.h"
@@ -164,20 +167,27 @@ void fused() {
     finish("MatmulDecode with SwiGLU, f16", largest_difference(widened(act), want_act), 0x1p-10 * largest);
 }
 
-/// The sum of rank 0, whose peer has already written its part: on one GPU two kernels might not run at once.
+/// Sums of rank 0; the host is rank 1, and is late.
 void mailbox() {
     const int64_t n = 3000;
     auto* boxes = static_cast<Mailbox*>(pinned(2 * sizeof(Mailbox)));
-    Array<float> x(random_floats(n, 25));
-    const std::vector<float> mine = x.host, theirs = random_floats(n, 26);
     Array<uint32_t> calls(Mailbox::kBlocks);
-    std::copy(theirs.begin(), theirs.end(), boxes[1].parts[1]);
-    for (auto& word : boxes[1].calls) word.value = 1;
-    launch<MailboxSum>({div_up(n, Mailbox::kFloats)}, {x.device, n, boxes, calls.device, 2, 0});
-    x.read();
     double error = 0;
-    for (int64_t i = 0; i < n; ++i) error += x.host[i] != mine[i] + theirs[i] || boxes[0].parts[1][i] != mine[i];
-    for (int b = 0; b < Mailbox::kBlocks; ++b) error += boxes[0].calls[b].value != (b < 3 ? 1u : 0u);
+    for (unsigned call = 1; call <= 3; ++call) {
+        Array<float> x(random_floats(n, 25 + call));
+        const std::vector<float> mine = x.host, theirs = random_floats(n, 35 + call);
+        std::thread peer([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            std::copy(theirs.begin(), theirs.end(), boxes[1].parts[call % 2]);
+            std::atomic_thread_fence(std::memory_order_seq_cst);
+            for (auto& word : boxes[1].calls) *static_cast<volatile uint32_t*>(&word.value) = call;
+        });
+        launch<MailboxSum>({div_up(n, Mailbox::kFloats)}, {x.device, n, boxes, calls.device, 2, 0});
+        x.read();
+        peer.join();
+        for (int64_t i = 0; i < n; ++i) error += x.host[i] != mine[i] + theirs[i] || boxes[0].parts[call % 2][i] != mine[i];
+        for (int b = 0; b < Mailbox::kBlocks; ++b) error += boxes[0].calls[b].value != (b < 3 ? call : 0);
+    }
     finish("MailboxSum", error, 0);
 }
 

@@ -1,7 +1,5 @@
 #include "dist/cuda/mailboxes.h"
 
-#include <cstring>
-
 #include "dist/peer_watch.h"
 #include "runtime/cuda/call.h"
 #include "runtime/cuda/launch.h"
@@ -20,8 +18,7 @@ Mailboxes::Mailboxes(Comm& control, CudaDevice& device)
           [this] {
               require(env().shm_sums.value_or(true), Exit::kConfig, "TRIREME_SHM_SUMS=0");
               require(ranks_ <= gpu::MailboxSum::kThreads, Exit::kConfig, "{} ranks", ranks_);
-          }),
-      calls_(device, gpu::Mailbox::kBlocks * sizeof(uint32_t)) {
+          }) {
     const size_t bytes = static_cast<size_t>(ranks_) * sizeof(gpu::Mailbox);
     std::string obstacle;
     cudaError_t code = cudaHostRegister(memory_.data(), bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
@@ -33,27 +30,31 @@ Mailboxes::Mailboxes(Comm& control, CudaDevice& device)
         obstacle = fmt::format("a GPU does not map shared memory: {}", cudaGetErrorString(code));
     } else if (mapped != memory_.data()) {
         obstacle = "a GPU sees shared memory at another address than the host";
+    } else {
+        try {
+            calls_ = Buffer<Space::kDevice>(device, gpu::Mailbox::kBlocks * sizeof(uint32_t));  // zeros
+        } catch (const Error& e) {
+            obstacle = e.what();
+        }
     }
     for (const std::string& reason : control.gather_bytes(obstacle)) {
         if (reason.empty()) continue;
         if (registered) cudaHostUnregister(memory_.data());
         throw AgreedError(Exit::kUnavailable, reason);
     }
-    const Shape shape{gpu::Mailbox::kBlocks};
-    const Buffer<Space::kHost> zeros(device, calls_.bytes());
-    std::memset(zeros.data(), 0, zeros.bytes());
-    const auto stream = device.make_stream("mailboxes");
-    stream->copy(calls_.tensor(DType::kI32, shape), zeros.tensor(DType::kI32, shape));
-    stream->synchronize();
 }
 
+// A kernel of a GPU that was given up may still use the memory: it stays, until the process ends.
 Mailboxes::~Mailboxes() {
-    if (!cards_given_up()) cudaHostUnregister(memory_.data());
+    if (cards_given_up()) {
+        memory_.keep();
+    } else {
+        cudaHostUnregister(memory_.data());
+    }
 }
 
 void Mailboxes::all_reduce(CudaStream& stream, float* x, int64_t n) {
     check(n <= kMost, "all_reduce: {} floats in a mailbox of {}", n, kMost);
-    if (n == 0) return;
     gpu::launch<gpu::MailboxSum>(stream, "all_reduce", static_cast<size_t>(n) * sizeof(float),
                                  {gpu::div_up(n, gpu::Mailbox::kFloats)},
                                  {x, n, boxes(), static_cast<uint32_t*>(calls_.data()), ranks_, rank_});

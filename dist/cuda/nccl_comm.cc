@@ -12,6 +12,7 @@
 #include "runtime/cuda/call.h"
 #include "runtime/cuda/launch.h"
 #include "runtime/env.h"
+#include "runtime/graph.h"
 
 namespace trireme {
 namespace {
@@ -97,27 +98,38 @@ void NcclComm::choose_ways(Stream& stream, float* sums) {
         ways_ += fmt::format(", up to {} KiB in host memory (TRIREME_SHM_SUMS=1)", in_mailboxes_ / 256);
         return;
     }
+    // Graphs are timed, as in decode forwards: single calls would take the host's time.
     constexpr int kRounds = 3, kCalls = 20;
-    const auto microseconds = [&](int64_t n, int64_t in_mailboxes) {
+    const auto graph_of = [&](int64_t n, int64_t in_mailboxes) {
         in_mailboxes_ = in_mailboxes;
+        return stream.capture([&] {
+            for (int i = 0; i < kCalls; ++i) all_reduce(stream, Tensor(sums, DType::kF32, {n}));
+        });
+    };
+    const auto microseconds = [&](Graph& graph) {
         const auto begin = std::chrono::steady_clock::now();
-        for (int i = 0; i < kCalls; ++i) all_reduce(stream, Tensor(sums, DType::kF32, {n}));
+        graph.launch();
         stream.synchronize();
         return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / kCalls;
     };
     int64_t chosen = 0;
-    std::string times;
-    for (int64_t n = 1024; n <= Mailboxes::kMost; n *= 4) {
-        double least[2] = {INFINITY, INFINITY};
+    double by_nccl = INFINITY, by_mailboxes = 0;
+    for (int64_t n = 1024; n <= Mailboxes::kMost && by_mailboxes < by_nccl; n *= 4) {
+        const std::unique_ptr<Graph> nccl = graph_of(n, 0), mailboxes = graph_of(n, n);
+        by_nccl = by_mailboxes = INFINITY;
         for (int round = 0; round < kRounds; ++round) {
-            for (const int way : {0, 1}) least[way] = std::min(least[way], microseconds(n, way == 1 ? n : 0));
+            by_nccl = std::min(by_nccl, microseconds(*nccl));
+            by_mailboxes = std::min(by_mailboxes, microseconds(*mailboxes));
         }
-        if (least[1] < least[0] && (n == 1024 || chosen > 0)) chosen = n;
-        if (n == 4096) times = fmt::format("{:.0f} and {:.0f} us for 16 KiB", least[0], least[1]);
+        // All ranks measure the same lengths: rank 0's times decide.
+        by_nccl = control_.gather_values(by_nccl)[0];
+        by_mailboxes = control_.gather_values(by_mailboxes)[0];
+        if (by_mailboxes < by_nccl) chosen = n;
     }
-    in_mailboxes_ = control_.gather_values(chosen)[0];
-    ways_ += in_mailboxes_ > 0 ? fmt::format(", up to {} KiB in host memory ({})", in_mailboxes_ / 256, times)
-                               : fmt::format(", which is faster than host memory ({})", times);
+    in_mailboxes_ = chosen;
+    const int64_t last = std::min(std::max<int64_t>(4 * chosen, 1024), Mailboxes::kMost);
+    ways_ += fmt::format(", up to {} KiB in host memory ({} KiB: {:.0f} us by NCCL, {:.0f} in host memory)",
+                         chosen / 256, last / 256, by_nccl, by_mailboxes);
 }
 
 void NcclComm::abort(Exit code) {

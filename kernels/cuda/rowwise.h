@@ -47,7 +47,7 @@ struct RmsNorm {
     static_assert(kThreads % kWarp == 0, "block_sum adds whole warps");
     static constexpr int64_t kSharedBytes = kThreads / kWarp * sizeof(float);
     struct Args {
-        RoundedRows out;      // its rows may lie in x's, or in added's
+        RoundedRows out;      // its rows may lie in x's, if these have one group, or in added's
         Rows<float> x;        // written only if there is something to add
         const float* weight;  // [n]
         int64_t n;

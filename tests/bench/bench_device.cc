@@ -124,7 +124,9 @@ class Bench {
         const auto w = [&] { return Tensor(next(bytes), DType::kF16, {n, k}); };
         // As in a forward: rows that a norm has rounded, and an output that the next product reads.
         const Tensor x = op.input_of(small_.take(DType::kF32, {rows, k}), w()),
-                     out = small_.take(DType::kF32, {rows, n}), act = small_.take(DType::kF32, {rows, n / 2});
+                     out = small_.take(DType::kF32, {rows, n}),
+                     act = op.input_of(small_.take(DType::kF32, {rows, n / 2}),
+                                       Tensor(next(bytes), DType::kF16, {k, n / 2}));
         op.rmsnorm(x, floats({rows, k}), floats({k}), 1e-5F);
         const bool gated = std::string_view(name) == "matmul_swiglu";
         const double s = time([&] { gated ? op.matmul_swiglu(act, out, x, w()) : op.matmul(out, x, w()); });

@@ -127,8 +127,9 @@ TEST(Inputs, AGatedProductOfBlocksIsAProductAndSwiglu) {
     Operand down = Operand(DType::kF16, 9, 40).randomize(3);
     for (const StoredType type : {StoredType::kQ4_0, StoredType::kQ8_0, StoredType::kQ4_K, StoredType::kQ6_K}) {
         BlockRowsOf all(type, 80, 512, 7), gate(type, 40, 512, 8), up(StoredType::kQ5_0, 40, 512, 9);
+        // 480 columns are whole blocks of 32, but not of 256.
         WeightMatrix one(512, 0, ActivationType::kF16), two(512, 0, ActivationType::kF16),
-            cut(500, 0, ActivationType::kF16);
+            cut(480, 0, ActivationType::kF16);
         one.add(all.part());
         two.add(gate.part());
         two.add(up.part());
@@ -203,6 +204,11 @@ TEST(Inputs, RemainF32WhereProductsDoNotReadThemRounded) {
     EXPECT_EQ(input(128, 0, ActivationType::kF16, false), DType::kF16);
     EXPECT_EQ(input(96, 0, ActivationType::kF16, false), DType::kF16) << "whole blocks of 32";
     EXPECT_EQ(input(96, 32, ActivationType::kF16, false), DType::kF32) << "other columns before";
+    BlockRowsOf large(StoredType::kQ4_K, 8, 256, 1);
+    WeightMatrix part(224, 0, ActivationType::kF16);
+    part.add(large.part());
+    Operand wide(DType::kF32, 2, 224);
+    EXPECT_TRUE(is_x(m->input_of(wide.tensor(), part), wide)) << "other columns after, in the last block of 256";
     EXPECT_EQ(input(128, 0, ActivationType::kF32, false), DType::kF32);
     EXPECT_EQ(input(128, 0, ActivationType::kF16, true), DType::kF32) << "a part of bf16";
 }
@@ -225,7 +231,18 @@ TEST(Inputs, RefusesRowsOfAnotherType) {
     Operand half(DType::kF32, 2, 4);
     EXPECT_TRUE(refused([&] { m->matmul_swiglu(half.tensor(), out.tensor(), other.tensor(), w.tensor()); },
                         "matmul_swiglu: x is bf16"));
-    if (backend_name() != "cpu") return;
+    Operand gate_up(DType::kF32, 2, 8), x(DType::kF32, 2, 32);
+    EXPECT_TRUE(
+        refused([&] { m->matmul_swiglu(x.tensor().slice_cols(0, 4), gate_up.tensor(), x.tensor(), w.tensor()); },
+                "matmul_swiglu: out overlaps"));
+    if (backend_name() != "cpu") {
+        Operand heads(DType::kF32, 1, 16), odd(DType::kF16, 2, 50), of_odd(DType::kF16, 8, 50);
+        EXPECT_TRUE(refused([&] { m->rmsnorm(m->input_of(x.tensor(), w.tensor()), x.tensor(), heads.vector(), 1e-5F); },
+                            "rmsnorm: groups over their input"));
+        EXPECT_TRUE(refused([&] { m->matmul(out.tensor(), odd.tensor(), of_odd.tensor()); },
+                            "matmul: rounded rows of 50 elements"));
+        return;
+    }
     EXPECT_TRUE(refused([&] { m->rmsnorm(other.tensor(), f32s.tensor(), norm.vector(), 1e-5F); }, "out is bf16"));
 }
 

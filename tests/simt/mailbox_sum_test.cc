@@ -82,6 +82,26 @@ TEST(MailboxSum, HasTheBitsOfTheOrderedSumInEveryCall) {
     }
 }
 
+// A rank may have written the part of its next call before another one reads the part of this call.
+TEST(MailboxSum, KeepsAPartUntilAllHaveReadIt) {
+    for (const uint32_t call : {1U, 2U}) {
+        Group group(2, call);
+        gpu::Mailbox& ahead = group.boxes[1];
+        std::vector<float> x = part(0, 0, 700);
+        const std::vector<float> now = part(1, 0, 700), next = part(1, 1, 700);
+        std::copy(now.begin(), now.end(), ahead.parts[(call + 1) % 2]);
+        std::copy(next.begin(), next.end(), ahead.parts[(call + 2) % 2]);
+        ahead.calls[0].value = call + 2;
+        std::vector<float> want = x;
+        for (size_t i = 0; i < want.size(); ++i) want[i] += now[i];
+
+        group.add(0, x);
+
+        EXPECT_EQ(x, want) << "call " << call + 1;
+        EXPECT_EQ(group.boxes[0].calls[0].value, call + 1);
+    }
+}
+
 // A rank whose peer does not come waits until its `stop` is set.
 TEST(MailboxSum, EndsWhenStopIsSet) {
     Group group(2);

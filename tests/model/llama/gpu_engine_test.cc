@@ -1,6 +1,7 @@
 // The whole engine over the GPU's kernels, on the host (simt) or on a GPU: its results agree with the CPU's.
 
 #include <cmath>
+#include <map>
 
 #include <gtest/gtest.h>
 
@@ -40,6 +41,27 @@ TEST_P(GpuEngine, StaysCloseIn16Bits) {
     // layers, 4 sigma.
     const double bound = 4 * eps_of(DType::kF16) / 2 * std::sqrt(2.0 * 2 * 6) * largest(cpu.logits);
     EXPECT_TRUE(near(std::span<const float>(gpu.logits), std::span<const float>(cpu.logits), bound));
+}
+
+// Ten kernels for each of the six layers, and those of the embedding and the logits: no rounding, addition or SwiGLU is
+// a kernel of its own.
+TEST(GpuKernels, OfADecodeForward) {
+    const std::map<const char*, uint64_t> want = {
+        {"embed", 1},     {"rmsnorm", 1},         {"add_rmsnorm", 12},  {"matmul", 19},
+        {"rope", 6},      {"kv_stage", 6},        {"add", 0},           {"round_rows", 0},
+        {"attention", 6}, {"attention_merge", 6}, {"matmul_swiglu", 6}, {"swiglu", 0}};
+    for (const DType type : {DType::kF16, DType::kBF16}) {
+        run_ranks(1, [&](Comm& comm) {
+            Engine engine(data_path("models/kjv-target"), {.weights = type, .context = 300, .graphs = false}, comm, 1,
+                          engine_device());
+            engine->prefill(0, std::vector<int32_t>{5, 9, 14});
+            std::map<const char*, uint64_t> before = want, got = want;
+            for (auto& [name, count] : before) count = engine->stream().spent(name).count;
+            engine.step(7);
+            for (auto& [name, count] : got) count = engine->stream().spent(name).count - before[name];
+            for (const auto& [name, count] : want) EXPECT_EQ(got[name], count) << name << ", " << name_of(type);
+        });
+    }
 }
 
 // Weights in blocks: exact values on 1 and 3 ranks; values rounded to f16 as when they are widened.
