@@ -64,8 +64,8 @@ struct RowGroup {
 };
 
 /// The arguments of a layer's attention. q: f32 [rows, heads * head_dim], out f32 or as ForwardKernels::input_of();
-/// kv_of_head: i32 [heads], the KV head that each query head reads. Padding rows of a forward may not be attended: their
-/// outputs, and all that is computed of these, may be NaN.
+/// kv_of_head: i32 [heads], the KV head that each query head reads. Padding rows of a forward may not be attended:
+/// their outputs, and all that is computed of these, may be NaN.
 struct AttentionCall {
     Tensor out, q, kv_of_head;
     RowsView rows;

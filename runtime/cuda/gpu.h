@@ -26,7 +26,8 @@
 ///     stream16(p)                     like load16, for bytes that will not be read again
 ///     publish(p, x)                   stores x at p in host memory, for other GPUs and the host, after all that the
 ///                                     block wrote before its last sync()
-///     await(p, x, stop)               waits until the word at p in host memory is x or later (modulo 2^32), or *stop is
+///     await(p, x, stop)               waits until the word at p in host memory is x or later (modulo 2^32), or *stop
+///     is
 ///                                     not 0; after the next sync() the block sees what preceded the publish() of it
 ///     fault(kind, x, y)               records an error, which the stream's synchronize() throws; the thread continues.
 ///                                     Only a stream's first fault is recorded
