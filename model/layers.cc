@@ -32,7 +32,6 @@ void Layers::project(Kernels& op, LayerIndex layer, const Batch& batch, Residual
 void Layers::project_keys(Kernels& op, LayerIndex layer, const Batch& batch, const Tensor& x) {
     const LayerWeights& w = layer_weights(layer);
     const Activations a = s_.rows(batch.rows);
-
     const Tensor h = op.input_of(a.h, w.wqkv), k = a.kv.slice_cols(0, a.kv.cols() / 2);
 
     op.rmsnorm(h, x, w.attn_norm, eps());

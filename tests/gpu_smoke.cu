@@ -127,8 +127,8 @@ void rowwise() {
     finish("Swiglu", largest_difference(gated.read(), want_gated), 1e-5);
 }
 
-/// A layer's ends, fused: x += added and its norm in f16; a product with SwiGLU in f16, of as many rows as a verify
-/// has.
+/// Fused operations of a layer, with outputs in f16: x += added and its norm; a product and SwiGLU. 17 rows, as when 16
+/// proposed tokens are verified.
 void fused() {
     const int64_t rows = 17, n = 1056, half = 290;
     Array<float> x(random_floats(rows * n, 21)), added(random_floats(rows * n, 22)), weight(random_floats(n, 23));

@@ -1,8 +1,6 @@
 #pragma once
 /// Mailboxes: host memory in which the GPUs of ranks on one machine add short vectors, without NCCL.
 
-#include <memory>
-
 #include "dist/comm.h"
 #include "dist/cuda/mailbox_sum.h"
 #include "dist/shared_memory.h"

@@ -112,11 +112,12 @@ void NcclComm::choose_ways(Stream& stream, float* sums) {
         stream.synchronize();
         return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / kCalls;
     };
-    int64_t chosen = 0;
+    int64_t chosen = 0, last = 0;
     double by_nccl = INFINITY, by_mailboxes = 0;
     for (int64_t n = 1024; n <= Mailboxes::kMost && by_mailboxes < by_nccl; n *= 4) {
         const std::unique_ptr<Graph> nccl = graph_of(n, 0), mailboxes = graph_of(n, n);
         by_nccl = by_mailboxes = INFINITY;
+        last = n;
         for (int round = 0; round < kRounds; ++round) {
             by_nccl = std::min(by_nccl, microseconds(*nccl));
             by_mailboxes = std::min(by_mailboxes, microseconds(*mailboxes));
@@ -127,9 +128,8 @@ void NcclComm::choose_ways(Stream& stream, float* sums) {
         if (by_mailboxes < by_nccl) chosen = n;
     }
     in_mailboxes_ = chosen;
-    const int64_t last = std::min(std::max<int64_t>(4 * chosen, 1024), Mailboxes::kMost);
-    ways_ += fmt::format(", up to {} KiB in host memory ({} KiB: {:.0f} us by NCCL, {:.0f} in host memory)",
-                         chosen / 256, last / 256, by_nccl, by_mailboxes);
+    ways_ += chosen > 0 ? fmt::format(", up to {} KiB in host memory", chosen / 256) : ", not in host memory";
+    ways_ += fmt::format(" ({} KiB: {:.0f} us by NCCL, {:.0f} us in host memory)", last / 256, by_nccl, by_mailboxes);
 }
 
 void NcclComm::abort(Exit code) {

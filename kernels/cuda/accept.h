@@ -8,8 +8,8 @@
 namespace trireme::gpu {
 
 /// Grid: one block, because each decision depends on the one before. All threads walk the tree alike. Neighbouring
-/// threads read neighbouring ids of the vocabulary. A draw divides the ids into as many parts as there are warps, finds
-/// the part that has its token by the sums of the parts before, and divides that one.
+/// threads read neighbouring ids of the vocabulary. To sample a token, the block divides the ids into one part for each
+/// warp, finds the part that holds the token by adding the parts' weights in order, and divides that part again.
 struct Accept {
     static constexpr int kThreads = 512, kWarps = kThreads / kWarp, kBlocksOfSm = 1, kMost = 64;
     struct Shared {

@@ -109,9 +109,8 @@ std::string variables() {
     return item(bold("TRIREME_TIMEOUT_S"), "longest silence of a stream or a peer, in seconds (300)") +
            item(bold("TRIREME_LOG"), "all: every rank logs, not rank 0 alone") +
            item(bold("TRIREME_SHM_SUMS"),
-                "0: ranks on one machine add with MPI messages, not through shared memory, and GPUs by NCCL alone; 1: "
-                "GPUs "
-                "add short vectors in host memory, without measuring") +
+                "0: ranks on one machine add with MPI messages, not through shared memory, and GPUs with NCCL alone. "
+                "1: GPUs add short vectors in host memory, without measuring whether that is faster") +
            item(bold("TRIREME_CUDA_LIBS"),
                 "folders, with colons between, where cuBLASLt and NCCL are looked for first") +
            item(bold("NO_COLOR"), "no colours in the log") +
