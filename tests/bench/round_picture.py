@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """One speculative round of a trace (trireme generate --trace FILE) as a picture: operations and waits of every stream.
+Also prints when the link was idle in this round, and what ran meanwhile.
 
   round_picture.py TRACE OUT.png [ROUND]     the ROUND-th verify of the full model, counted from 1; default 3
 """
@@ -23,10 +24,31 @@ KINDS = [
     ("kv_h2d", "tiles to the device", "#a05080"),
 ]
 OTHER = "#909090"
+LEAST_GAP = 0.02  # of the round; shorter ones are not printed
 
 
 def color_of(name):
     return next((color for prefix, _, color in KINDS if name.startswith(prefix)), OTHER)
+
+
+def busy_ms(spans, lane, begin, end):
+    """Milliseconds of [begin, end) in which a lane computes or copies."""
+    return sum(max(0, min(ts + dur, end) - max(ts, begin))
+               for s, name, ts, dur in spans if s == lane and name not in ("wait", "kv_stall"))
+
+
+def print_gaps(spans, begin, end):
+    """Prints the times in which no tile is copied to the device."""
+    copies = sorted((ts, ts + dur) for s, name, ts, dur in spans
+                    if s == "h2d" and name == "kv_h2d" and ts + dur > begin and ts < end)
+    print(f"round: {end - begin:.0f} ms; link busy: {busy_ms(spans, 'h2d', begin, end) / (end - begin):.0%}")
+    at = begin
+    for first, last in copies + [(end, end)]:
+        if first - at > LEAST_GAP * (end - begin):
+            lanes = ", ".join(f"{LANES[lane]} {busy_ms(spans, lane, at, first) / (first - at):.0%}"
+                              for lane in LANES if lane != "h2d")
+            print(f"idle: {at - begin:.0f} to {first - begin:.0f} ms, {(first - at) / (end - begin):.0%} of the round; busy meanwhile: {lanes}")
+        at = max(at, last)
 
 
 def main():
@@ -40,6 +62,7 @@ def main():
              for e in events if e.get("ph") == "X" and e["pid"] == 0]
     ends = sorted(ts + dur for s, name, ts, dur in spans if s == "compute" and name == "accept")
     begin, end = ends[which - 2], ends[which - 1]
+    print_gaps(spans, begin, end)
 
     figure, axes = plt.subplots(figsize=(11, 2.6))
     for row, lane in enumerate(LANES):

@@ -44,6 +44,8 @@ SPECULATION = {"kernels/acceptance.h": ["Acceptance*", LAW], "kernels/place.h": 
                "decode/speculate.cc": ["SpeculationStats.*:Speculation.*", "Retrieval.*", LAW, "Auto*"], "decode/drafter.cc": ["Speculation.*", "Retrieval.*", LAW],
                "decode/decode_state.cc": ["Speculation.*:WindowTest.*", "Retrieval.*", "Auto*", "Tree.*", LAW],
                "decode/branched_chain.cc": ["BranchedChain.*", "Speculation.*", "Siblings*:*Sibling*", LAW],
+               "decode/suffix.cc": ["Suffix*"], "decode/suffix_automaton.cc": ["Suffix*"], "decode/gamma_controller.cc": ["GammaController*", "Auto*", "Speculation.*"],
+               "decode/tree_drafter.cc": ["Tree.*", LAW],
                "offload/retrieved/retrieval_set.cc": ["RetrievalSet.*", "Retrieval.*"],
                "offload/retrieved/retrieval_shape.cc": ["RetrievalSet.*:RetrievalShape.*:Plan.*", "Retrieval.*"]}
 LEVELS = ["BoundedProperties*", "Bounded.*-*Ranks*:*BitsOfAFull*", "Bounded.*"]
