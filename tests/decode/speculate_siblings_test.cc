@@ -1,6 +1,7 @@
 // Siblings in Speculate: how many are requested, which ones the level gives to its own tokens, and what is counted.
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <vector>
 
@@ -8,6 +9,7 @@
 
 #include "decode/speculate.h"
 #include "tests/decode/kjv_prompt.h"
+#include "tests/support/byte_archive.h"
 
 namespace trireme::test {
 namespace {
@@ -178,6 +180,80 @@ TEST_F(SpeculationSiblings, AreCountedAsAcceptedOnes) {
     EXPECT_GT(speculate.stats().rescued, 35);
     EXPECT_EQ(speculate.stats().rescued, speculate.stats().siblings);
     EXPECT_EQ(lengths.siblings(2, 63), 1);
+}
+
+/// Proposes a right or a wrong token with siblings, or a right one and then a wrong one.
+class InTurn final : public Proposer {
+  public:
+    explicit InTurn(std::vector<int32_t> known) : known_(std::move(known)) {}
+    const char* name() const override { return "in turn"; }
+    void prefill(std::span<const int32_t>, const Progress&) override {}
+    void begin(uint32_t) override {}
+    std::span<const Proposed> propose(int64_t) override {
+        const int32_t right = known_.at(at_), later = known_.at(at_ + 1);
+        constexpr int32_t kWrong = 3;  // a byte that no text contains
+        switch (round++ % 5) {
+            case 0:
+                proposal_ = {{right, -1}, {kWrong, -1}};
+                break;
+            case 1:
+                proposal_ = {{kWrong, -1}, {right, -1}};
+                break;
+            case 2:
+                proposal_ = {{kWrong, -1}, {kWrong + 1, -1}, {right, -1}, {kWrong + 2, -1}};
+                break;
+            case 3:
+                proposal_ = {{kWrong, -1}, {kWrong + 1, -1}, {kWrong + 2, -1}};
+                break;
+            default:
+                proposal_ = {{right, -1}, {kWrong, -1}, {kWrong, 0}, {later, 0}, {kWrong + 1, 0}};
+                break;
+        }
+        return proposal_;
+    }
+    void resolve(std::span<const int32_t> path, int32_t next) override { at_ += path.size() + (next >= 0 ? 1 : 0); }
+    void rewind(int64_t n, int32_t next) override { at_ -= static_cast<size_t>(n - (next >= 0 ? 1 : 0)); }
+    int round = 0;
+
+  private:
+    std::vector<int32_t> known_;
+    size_t at_ = 0;
+    std::vector<Proposed> proposal_;
+};
+
+std::vector<std::byte> state_of(GammaController& gamma) {
+    ByteArchive archive;
+    gamma.state(archive);
+    return {archive.all().begin(), archive.all().end()};
+}
+
+// The controller hears of each round's tokens, and of the siblings that the verifier tried.
+TEST_F(SpeculationSiblings, CountWhereTheyWereTried) {
+    using Outcome = GammaController::Outcome;
+    const std::array<Outcome, 5> outcomes = {{
+        {.tokens = 2, .accepted = 1, .asked = true},                // the sibling was not tried
+        {.tokens = 2, .rescued = 1, .asked = true},                 //
+        {.tokens = 2, .rescued = 1, .missed = 1, .asked = true},    // nor was the third one
+        {.tokens = 1, .residual = 1, .missed = 2, .asked = true},   //
+        {.tokens = 3, .accepted = 1, .rescued = 1, .asked = true},  // nor was the first token's
+    }};
+    InTurn proposer(plain);
+    GammaController heard(2);
+    Speculate speculate(proposer, *engine, request.sampling, 0, {.gamma = &heard, .siblings = 3});
+    speculate.prefill(request.prompt, {});
+    speculate.begin(0);
+    speculate.propose(1);
+    speculate.resolve(std::vector<int32_t>{0}, -1);
+    GammaController expected = heard;
+    for (const Outcome& outcome : outcomes) {
+        const auto proposed = speculate.propose(4);
+        std::vector<int32_t> all(proposed.size());
+        for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);
+        EXPECT_EQ(std::ssize(all), outcome.tokens) << proposer.round;
+        speculate.resolve(all, -1);
+        expected.observe(outcome);
+        EXPECT_EQ(state_of(heard), state_of(expected)) << proposer.round;
+    }
 }
 
 TEST(SpeculationStats, AreAdded) {

@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/archive.h"
+#include "tests/support/byte_archive.h"
 
 namespace trireme::test {
 namespace {
@@ -258,36 +258,12 @@ TEST(SuffixProposer, LooksElsewhereWhereATextOfTheCorpusEnds) {
     EXPECT_EQ(tokens_of(suffix.propose(1)), (Ids{99}));
 }
 
-/// An archive in memory, of values only.
-class Bytes final : public Archive {
-  public:
-    void rewind() { loads_ = true; }
-    bool loads() const override { return loads_; }
-    void memory(Stream&, const Tensor&) override { ADD_FAILURE(); }
-    void memory(Stream&, const HostTensor&) override { ADD_FAILURE(); }
-    void produce(size_t, std::function<void(void*)>) override { ADD_FAILURE(); }
-
-  protected:
-    void bytes(std::span<std::byte> bytes) override {
-        if (!loads_) return void(all_.insert(all_.end(), bytes.begin(), bytes.end()));
-        std::copy_n(all_.begin() + static_cast<std::ptrdiff_t>(at_), bytes.size(), bytes.begin());
-        at_ += bytes.size();
-    }
-    uint64_t left() const override { return all_.size() - at_; }
-    std::string_view where() const override { return "memory"; }
-
-  private:
-    std::vector<std::byte> all_;
-    size_t at_ = 0;
-    bool loads_ = false;
-};
-
 TEST(SuffixProposer, ContinuesFromAnArchive) {
     Suffix suffix(8), resumed(8);
     suffix.prefill(Ids{1, 2, 3, 4, 5, 6}, {});
     suffix.begin(3);
     say(suffix, {9, 8, 7, 9, 8});
-    Bytes archive;
+    ByteArchive archive;
     suffix.state(archive);
     resumed.prefill(Ids{1}, {});
     archive.rewind();
