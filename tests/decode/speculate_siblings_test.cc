@@ -68,7 +68,7 @@ class SpeculationSiblings : public KjvPrompt {
     std::vector<int32_t> plain;
 };
 
-// A chain of g tokens with n siblings each takes g (n + 1) rows, beside the row of the last token.
+// A chain of g tokens with n siblings each takes g (n + 1) rows, and the last token takes one.
 TEST_F(SpeculationSiblings, AreAsManyAsThereAreRowsFor) {
     struct Case {
         int64_t gamma, siblings, width;
