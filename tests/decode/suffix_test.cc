@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/error.h"
 #include "tests/support/byte_archive.h"
 
 namespace trireme::test {
@@ -256,6 +257,36 @@ TEST(SuffixProposer, LooksElsewhereWhereATextOfTheCorpusEnds) {
     suffix.begin(0);
     say(suffix, {30, 31, 32, 33});
     EXPECT_EQ(tokens_of(suffix.propose(1)), (Ids{99}));
+}
+
+// The repeated part lies before the tokens that the output begins with.
+TEST(SuffixProposer, FindsWhatThePromptsEndRepeats) {
+    Ids prompt = count_from(0, 10);
+    for (const int32_t token : count_from(100, 100)) prompt.push_back(token);
+    prompt.insert(prompt.end(), {0, 1, 2});
+    Suffix suffix(4);
+    suffix.prefill(prompt, {});
+    for (const uint32_t sample : {0U, 1U}) {
+        suffix.begin(sample);
+        EXPECT_EQ(tokens_of(suffix.propose(4)), (Ids{3, 4, 5, 6}));
+        say(suffix, {50, 51});
+    }
+}
+
+TEST(SuffixProposer, TokenZeroIsAToken) {
+    Suffix suffix(3);
+    suffix.prefill(Ids{5, 6, 0, 7, 8, 9, 6, 5, 4}, {});
+    suffix.begin(0);
+    say(suffix, {5, 6});
+    EXPECT_EQ(tokens_of(suffix.propose(3)), (Ids{0, 7, 8}));
+    suffix.resolve({}, 0);
+    EXPECT_EQ(tokens_of(suffix.propose(2)), (Ids{7, 8}));
+    suffix.resolve({}, 3);
+    suffix.rewind(2, 0);  // 0 3 becomes 0
+    EXPECT_EQ(tokens_of(suffix.propose(2)), (Ids{7, 8}));
+    EXPECT_THROW(suffix.rewind(2, 1), Error);
+    suffix.rewind(1, -1);
+    EXPECT_EQ(tokens_of(suffix.propose(1)), (Ids{0}));
 }
 
 TEST(SuffixProposer, ContinuesFromAnArchive) {
