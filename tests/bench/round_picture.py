@@ -38,7 +38,7 @@ def busy_ms(spans, lane, begin, end):
 
 
 def print_gaps(spans, begin, end):
-    """Prints the times in which no tile is copied to the device."""
+    """Prints when no tile is copied to the device, and how busy the other lanes are then."""
     copies = sorted((ts, ts + dur) for s, name, ts, dur in spans
                     if s == "h2d" and name == "kv_h2d" and ts + dur > begin and ts < end)
     print(f"round: {end - begin:.0f} ms; link busy: {busy_ms(spans, 'h2d', begin, end) / (end - begin):.0%}")

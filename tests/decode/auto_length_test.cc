@@ -26,14 +26,6 @@ const SpecCosts kChains[] = {{costs(100), costs(10), costs(0.1)},
                              {costs(1, 1), costs(10, 1), costs(50)},
                              {costs(100), costs(1), costs(50)}};
 
-std::vector<int32_t> ids_of(Decoder& decoder, const PlainRequest& r, GenerateStats& stats,
-                            const Interrupt& each_round = {}) {
-    return trireme::generate(decoder, nullptr, {.prompt = r.prompt, .max_new = r.max_new, .stops = {r.eos, {}}}, stats,
-                             {}, {}, each_round)
-        .at(0)
-        .ids;
-}
-
 class AutoLength : public KjvPrompt {
   protected:
     void SetUp() override { request.max_new = 150; }

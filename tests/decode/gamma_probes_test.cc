@@ -8,16 +8,12 @@
 
 #include "decode/branched_chain.h"
 #include "decode/gamma_controller.h"
+#include "tests/decode/linear_costs.h"
 
 namespace trireme::test {
 namespace {
 
 using Outcome = GammaController::Outcome;
-
-/// A forward takes `first` ms, and each row after the first one `row` ms.
-LevelCosts costs_of(double first, double row) {
-    return {"full", {{1, first}, {2, first + row}, {kMaxRows, first + row * (kMaxRows - 1)}}};
-}
 
 /// Counts with older tokens faded, as the controller's contract has them: 64 tokens effectively.
 struct Counts {
@@ -48,7 +44,7 @@ TEST(GammaController, NoOtherNumberOfSiblingsIsBetter) {
             }
             for (int step = 0; step < 200; ++step) {
                 const double row = 0.001 * std::pow(1.05, step), token_ms = 0.3;
-                const LevelCosts costs = costs_of(10, row);
+                const LevelCosts costs = linear_costs(10, row);
                 controller.set_costs(costs, nullptr, token_ms);
                 double tokens = 1, stay = 1, least = 0;
                 for (int64_t i = 0; i < gamma; ++i) tokens += stay *= chain.share();
@@ -77,7 +73,7 @@ int64_t tokens_until_probe(GammaController& controller) {
 // A probe's extra time is 1 % of the time until then, and each failed probe doubles it, five times at most.
 TEST(GammaController, WaitsInProportionToWhatAProbeCosts) {
     GammaController controller;
-    controller.set_costs(costs_of(10, 0.5), nullptr, 7);
+    controller.set_costs(linear_costs(10, 0.5), nullptr, 7);
     controller.observe({.tokens = 1});  // the beginning's estimate does not pay
     const double lost = 3 * 7 + 3 * 0.5;
     const auto wait = static_cast<int64_t>(std::ceil(lost / (0.01 * 10)));
@@ -93,7 +89,7 @@ TEST(GammaController, WaitsInProportionToWhatAProbeCosts) {
 
 TEST(GammaController, AProbeWithoutTokensDoublesNothing) {
     GammaController controller;
-    controller.set_costs(costs_of(10, 0.5), nullptr, 7);
+    controller.set_costs(linear_costs(10, 0.5), nullptr, 7);
     controller.observe({.tokens = 1});
     const int64_t first = tokens_until_probe(controller);
     for (int i = 0; i < 2; ++i) {
@@ -104,7 +100,7 @@ TEST(GammaController, AProbeWithoutTokensDoublesNothing) {
 
 TEST(GammaController, ProbesAgainAtOnceAfterASuccess) {
     GammaController controller;
-    controller.set_costs(costs_of(10, 0), nullptr, 9);
+    controller.set_costs(linear_costs(10, 0), nullptr, 9);
     controller.observe({.tokens = 4, .residual = 4});
     tokens_until_probe(controller);
     int probes = 0;
@@ -119,9 +115,9 @@ TEST(GammaController, ProbesAgainAtOnceAfterASuccess) {
 // Where nothing can pay, it looks at the costs again after 32 tokens. Before, cheaper drafting changes nothing.
 TEST(GammaController, LooksAtNewCostsWhenItHasWaited) {
     GammaController controller;
-    controller.set_costs(costs_of(10, 20), nullptr, 0);
+    controller.set_costs(linear_costs(10, 20), nullptr, 0);
     controller.observe({.tokens = 1});
-    controller.set_costs(costs_of(10, 0), nullptr, 1);
+    controller.set_costs(linear_costs(10, 0), nullptr, 1);
     EXPECT_EQ(tokens_until_probe(controller), 32);
 }
 

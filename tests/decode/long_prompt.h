@@ -34,12 +34,7 @@ class LongPrompt : public KjvPrompt {
         if (on_chip < 6) o.residency = {.on_chip = interleaved(6, on_chip), .span_bytes = 1 << 16};
         return o;
     }
-    std::vector<int32_t> ids_of(Decoder& decoder, const PlainRequest& r) {
-        return trireme::generate(decoder, nullptr, {.prompt = r.prompt, .max_new = r.max_new, .stops = {r.eos, {}}},
-                                 stats)
-            .at(0)
-            .ids;
-    }
+    std::vector<int32_t> ids_of(Decoder& decoder, const PlainRequest& r) { return test::ids_of(decoder, r, stats); }
     /// Sample 2 of the request, alone or after samples 0 and 1: its tokens and, negated, the accepted tokens of each
     /// round.
     std::vector<int32_t> rounds_of_sample_2(Speculate& speculate, bool two_before) {

@@ -1,5 +1,5 @@
 #pragma once
-/// Plain decoding in one call, for tests.
+/// Plain decoding in one call, and the tokens of any decoder, for tests.
 
 #include <vector>
 
@@ -28,6 +28,14 @@ inline std::vector<Continuation> generate(Level& model, const Tokenizer* tokeniz
         plain, tokenizer,
         {.prompt = r.prompt, .max_new = r.max_new, .num_samples = r.num_samples, .stops = {r.eos, r.stop}}, stats,
         on_token, prefill, interrupt);
+}
+
+/// The tokens of the first sample.
+inline std::vector<int32_t> ids_of(Decoder& decoder, const PlainRequest& r, GenerateStats& stats,
+                                   const Interrupt& each_round = {}) {
+    const GenerateRequest request = {
+        .prompt = r.prompt, .max_new = r.max_new, .num_samples = r.num_samples, .stops = {r.eos, {}}};
+    return trireme::generate(decoder, nullptr, request, stats, {}, {}, each_round).at(0).ids;
 }
 
 }  // namespace trireme::test

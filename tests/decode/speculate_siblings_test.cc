@@ -58,12 +58,21 @@ class SpeculationSiblings : public KjvPrompt {
         request.max_new = 90;
         plain = generate(*engine, tokenizer.get(), request, stats).at(0).ids;
     }
-    std::vector<int32_t> ids_of(Decoder& decoder) {
-        return trireme::generate(decoder, nullptr,
-                                 {.prompt = request.prompt, .max_new = request.max_new, .stops = {request.eos, {}}},
-                                 stats)
-            .at(0)
-            .ids;
+    /// Decodes the first token, so that a round follows.
+    void begin(Speculate& level) {
+        level.prefill(request.prompt, {});
+        level.begin(0);
+        level.propose(1);
+        level.resolve(std::vector<int32_t>{0}, -1);
+    }
+    /// What a level below the full model proposes after the first token, with `width` siblings of each token.
+    std::vector<Proposed> propose(Speculate& level, int64_t width) {
+        begin(level);
+        level.commit();
+        level.widen(width);
+        const std::span<const Proposed> proposed = level.propose(5);
+        engine->stream().synchronize();
+        return {proposed.begin(), proposed.end()};
     }
     std::vector<int32_t> plain;
 };
@@ -79,10 +88,7 @@ TEST_F(SpeculationSiblings, AreAsManyAsThereAreRowsFor) {
         GammaController fixed(gamma);
         fixed.set_costs({"full", {{1, 1}}}, nullptr, 1);
         Speculate speculate(proposer, *engine, request.sampling, 0, {.gamma = &fixed, .siblings = siblings});
-        speculate.prefill(request.prompt, {});
-        speculate.begin(0);
-        speculate.propose(1);
-        speculate.resolve(std::vector<int32_t>{0}, -1);
+        begin(speculate);
 
         EXPECT_EQ(speculate.draft(100), gamma + 1);
         EXPECT_EQ(proposer.widths, std::vector<int64_t>{width}) << gamma << " tokens, " << siblings << " siblings";
@@ -95,7 +101,7 @@ TEST_F(SpeculationSiblings, AreNotRequestedWhereNothingIsDrafted) {
     off.set_costs({"full", {{1, 1}}}, nullptr, 100);
     Speculate speculate(proposer, *engine, request.sampling, 0, {.gamma = &off, .siblings = 2});
 
-    EXPECT_EQ(ids_of(speculate), plain);
+    EXPECT_EQ(ids_of(speculate, request, stats), plain);
     EXPECT_EQ(proposer.widths, std::vector<int64_t>());
 }
 
@@ -113,15 +119,7 @@ TEST_F(SpeculationSiblings, OfVerifiedTokensAreTheNextMostProbableOnes) {
     for (const int64_t width : {1, 2, 3}) {
         Widened proposer(plain);
         Middle middle(engine, proposer, request.sampling);
-        middle.level.prefill(request.prompt, {});
-        middle.level.begin(0);
-        middle.level.propose(1);
-        middle.level.resolve(std::vector<int32_t>{0}, -1);
-        middle.level.commit();
-        middle.level.widen(width);
-        const std::span<const Proposed> span = middle.level.propose(5);
-        const std::vector<Proposed> proposed(span.begin(), span.end());
-        engine->stream().synchronize();
+        const std::vector<Proposed> proposed = propose(middle.level, width);
 
         ASSERT_GE(std::ssize(proposed), 4 * (width + 1));
         for (size_t i = 0; i < proposed.size(); i += static_cast<size_t>(width) + 1) {
@@ -140,14 +138,7 @@ TEST_F(SpeculationSiblings, OfVerifiedTokensAreTheNextMostProbableOnes) {
 TEST_F(SpeculationSiblings, ReplaceATokenOfTheLevelsBelow) {
     Widened proposer(plain);
     Middle middle(engine, proposer, request.sampling);
-    middle.level.prefill(request.prompt, {});
-    middle.level.begin(0);
-    middle.level.propose(1);
-    middle.level.resolve(std::vector<int32_t>{0}, -1);
-    middle.level.commit();
-    middle.level.widen(1);
-    const std::span<const Proposed> span = middle.level.propose(5);
-    const std::vector<Proposed> proposed(span.begin(), span.end());
+    const std::vector<Proposed> proposed = propose(middle.level, 1);
     ASSERT_GE(proposed.size(), 6u);  // tokens 0, 2, 4 of the chain and their siblings
 
     middle.level.resolve(std::vector<int32_t>{0, 2, 5}, 7);
@@ -176,7 +167,7 @@ TEST_F(SpeculationSiblings, AreCountedAsAcceptedOnes) {
     lengths.set_costs(costs, nullptr, 0);
     Speculate speculate(proposer, *engine, request.sampling, 0, {.gamma = &lengths, .siblings = 1});
 
-    EXPECT_EQ(ids_of(speculate), plain);
+    EXPECT_EQ(ids_of(speculate, request, stats), plain);
     EXPECT_GT(speculate.stats().rescued, 35);
     EXPECT_EQ(speculate.stats().rescued, speculate.stats().siblings);
     EXPECT_EQ(lengths.siblings(2, 63), 1);
@@ -221,6 +212,7 @@ class InTurn final : public Proposer {
     std::vector<Proposed> proposal_;
 };
 
+/// All bytes that a controller keeps. A copy of a controller has the same ones, padding included.
 std::vector<std::byte> state_of(GammaController& gamma) {
     ByteArchive archive;
     gamma.state(archive);
@@ -240,10 +232,7 @@ TEST_F(SpeculationSiblings, CountWhereTheyWereTried) {
     InTurn proposer(plain);
     GammaController heard(2);
     Speculate speculate(proposer, *engine, request.sampling, 0, {.gamma = &heard, .siblings = 3});
-    speculate.prefill(request.prompt, {});
-    speculate.begin(0);
-    speculate.propose(1);
-    speculate.resolve(std::vector<int32_t>{0}, -1);
+    begin(speculate);
     GammaController expected = heard;
     for (const Outcome& outcome : outcomes) {
         const auto proposed = speculate.propose(4);

@@ -75,12 +75,6 @@ class Guesses final : public Proposer {
     std::vector<Proposed> proposal_;
 };
 
-std::vector<int32_t> ids_of(Decoder& decoder, const PlainRequest& r, GenerateStats& stats) {
-    return trireme::generate(decoder, nullptr, {.prompt = r.prompt, .max_new = r.max_new, .stops = {r.eos, {}}}, stats)
-        .at(0)
-        .ids;
-}
-
 class Speculation : public KjvPrompt {
   protected:
     void SetUp() override {

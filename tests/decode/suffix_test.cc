@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/error.h"
+#include "tests/decode/linear_costs.h"
 #include "tests/support/byte_archive.h"
 
 namespace trireme::test {
@@ -136,18 +137,13 @@ TEST(SuffixProposer, ProposesMoreTheMoreItFinds) {
     EXPECT_THAT(tokens_of(suffix.propose(63)), testing::IsEmpty());
 }
 
-/// A forward takes `first` ms, and each row after the first one `row` ms.
-LevelCosts costs_of(double first, double row) {
-    return {"full", {{1, first}, {2, first + row}, {kMaxRows, first + row * (kMaxRows - 1)}}};
-}
-
 // With costs it proposes what minimises milliseconds per token: everything where rows are free, nothing where a row
 // takes as long as a forward, and more of a longer part in between.
 TEST(SuffixProposer, WeighsChancesAndCosts) {
     const auto proposed = [](double row, size_t found) {
         Suffix suffix(63);
         EXPECT_FALSE(suffix.chooses());
-        suffix.set_costs(costs_of(10, row));
+        suffix.set_costs(linear_costs(10, row));
         EXPECT_TRUE(suffix.chooses());
         suffix.prefill(count_from(0, 200), {});
         suffix.begin(0);
@@ -165,7 +161,7 @@ TEST(SuffixProposer, WeighsChancesAndCosts) {
 // The choice is the best one by exhaustion over lengths.
 TEST(SuffixProposer, NoOtherLengthIsBetter) {
     for (const double row : {0.1, 0.5, 1.5, 3.0}) {
-        const LevelCosts costs = costs_of(10, row);
+        const LevelCosts costs = linear_costs(10, row);
         Suffix suffix(63);
         suffix.set_costs(costs);
         suffix.prefill(count_from(0, 200), {});

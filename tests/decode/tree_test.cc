@@ -20,11 +20,6 @@ namespace {
 
 constexpr double kWide[] = {0.4, 0.3, 0.2, 0.15, 0.1, 0.08, 0.06, 0.05};
 
-std::vector<int32_t> ids_of(Decoder& decoder, const PlainRequest& r, GenerateStats& stats) {
-    const GenerateRequest request = {
-        .prompt = r.prompt, .max_new = r.max_new, .num_samples = r.num_samples, .stops = {r.eos, {}}};
-    return trireme::generate(decoder, nullptr, request, stats).at(0).ids;
-}
 double accept_len(const Speculate& s) {
     return static_cast<double>(s.stats().accepted + s.stats().rounds) / static_cast<double>(s.stats().rounds);
 }
