@@ -204,9 +204,20 @@ TEST(GammaController, IsFixedOnRequest) {
     EXPECT_NEAR(lengths.token_ms(), token_ms(line(0, 100), 100, lengths.alpha(), 5), 1e-9);
 }
 
+// With as many costs as levels, the last level's tokens cost nothing: lookup proposes them.
+TEST(GammaController, ComposesOverAChainWithoutADraftModel) {
+    const SpecCosts costs = {flat(100), line(10, 0.5)};
+    std::vector<GammaController> lengths(2), free(2);
+    set_costs(lengths, costs);
+    set_costs(free, {costs[0], costs[1], flat(0)});
+    for (size_t i = 0; i < 2; ++i) EXPECT_DOUBLE_EQ(lengths[i].token_ms(), free[i].token_ms());
+    EXPECT_THROW(set_costs(lengths, {costs[0]}), Error);
+    EXPECT_THROW(set_costs(lengths, {costs[0], costs[1], costs[1], costs[1]}), Error);
+}
+
 // The time per token of a level is the cost per proposed token of the level above.
 TEST(GammaController, ComposesOverAChain) {
-    const SpecCosts costs = {flat(100), line(10, 0.5), {.level = "draft", .points = {{1, 2}}}};
+    const SpecCosts costs = {flat(100), line(10, 0.5), {.level = "draft", .points = {{1, 2}, {2, 5}}}};
     std::vector<GammaController> lengths(2);
     set_costs(lengths, costs);
     const int64_t inner = best_length(costs[1], 2, 0.75);

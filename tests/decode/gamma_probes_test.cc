@@ -112,13 +112,57 @@ TEST(GammaController, ProbesAgainAtOnceAfterASuccess) {
     EXPECT_LT(probes, 20) << "accepted tokens turn drafting on";
 }
 
+// Drafting that has paid for 64 tokens makes up for failed probes; one token less does not.
+TEST(GammaController, ForgetsFailuresAfterSixtyFourTokens) {
+    for (const int64_t paid : {63, 64}) {
+        GammaController controller;
+        controller.set_costs(linear_costs(10, 0.5), nullptr, 7);
+        const auto fail = [&] {
+            tokens_until_probe(controller);
+            controller.observe({.tokens = 1, .residual = 1, .asked = true});
+        };
+        controller.observe({.tokens = 1});  // the beginning's estimate does not pay: the first failure
+        for (int i = 0; i < 2; ++i) fail();
+        controller.set_costs(linear_costs(10, 0), nullptr, 0);  // now everything pays
+        tokens_until_probe(controller);
+        controller.observe({.tokens = 4, .accepted = 3, .asked = true});
+        ASSERT_GT(controller.next(GammaController::kMost, true), 0);
+        controller.set_costs(linear_costs(10, 0.5), nullptr, 7);
+        controller.observe({.tokens = paid, .residual = paid});  // and nothing, after that many
+        const auto wait = static_cast<int64_t>(std::ceil((3 * 7 + 3 * 0.5) / (0.01 * 10)));
+        EXPECT_EQ(tokens_until_probe(controller), paid == 64 ? wait : wait << 3);
+    }
+}
+
+TEST(GammaController, OfLengthsAsGoodTheShortestCounts) {
+    // 3 of 4 tokens are accepted at first: 1.75 tokens for one, 2.3125 for two.
+    GammaController chain;
+    chain.set_costs({"full", {{1, 1.5}, {2, 1.75}, {3, 2.3125}, {4, 1000}}}, nullptr, 0);
+    EXPECT_EQ(chain.next(GammaController::kMost, true), 1);
+    // Half of the siblings are: 1.875 tokens with one, 1.9375 with two.
+    GammaController siblings(1);
+    siblings.set_costs({"full", {{1, 1}, {2, 3.75}, {3, 3.75}, {4, 3.875}, {5, 1000}}}, nullptr, 0);
+    EXPECT_EQ(siblings.siblings(1, kMaxRows - 1), 1);
+}
+
 // Where nothing can pay, it looks at the costs again after 32 tokens. Before, cheaper drafting changes nothing.
 TEST(GammaController, LooksAtNewCostsWhenItHasWaited) {
+    for (const double first : {10.0, 1.0}) {
+        GammaController controller;
+        controller.set_costs(linear_costs(first, 2 * first), nullptr, 0);
+        controller.observe({.tokens = 1});
+        controller.set_costs(linear_costs(first, 0), nullptr, 0.1 * first);
+        EXPECT_EQ(tokens_until_probe(controller), 32);
+    }
+}
+
+// One token can pay, two cannot: the probe costs 3 ms of drafting and 2 ms more of the verify.
+TEST(GammaController, WaitsForAProbeOfOneToken) {
     GammaController controller;
-    controller.set_costs(linear_costs(10, 20), nullptr, 0);
-    controller.observe({.tokens = 1});
-    controller.set_costs(linear_costs(10, 0), nullptr, 1);
-    EXPECT_EQ(tokens_until_probe(controller), 32);
+    controller.set_costs({"full", {{1, 10}, {2, 12}, {3, 30}, {4, 60}, {kMaxRows, 60}}}, nullptr, 3);
+    controller.observe({.tokens = 31, .residual = 30});
+    EXPECT_EQ(tokens_until_probe(controller), 50);
+    EXPECT_EQ(controller.next(GammaController::kMost, true), 1);
 }
 
 // A probe is short if a short one can pay; else as long as is best.

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "decode/drafter.h"
 #include "decode/speculate.h"
 #include "tests/decode/kjv_prompt.h"
 #include "tests/support/byte_archive.h"
@@ -114,7 +115,19 @@ struct Middle {
     Speculate level;
 };
 
-// At temperature 0, siblings are the most probable tokens after the chain's own one, in order.
+/// At temperature 0, siblings are the most probable tokens after the chain's own one, in order.
+void expect_ranked(std::span<const Proposed> proposed, int64_t width) {
+    const auto family = static_cast<size_t>(width) + 1;
+    for (size_t i = 0; i < proposed.size(); i += family) {
+        const float* logits = proposed[i].distribution.row.data;
+        for (size_t n = 0; n < family; ++n) {
+            const auto better = [&](float x) { return x > logits[proposed[i + n].token]; };
+            EXPECT_EQ(std::count_if(logits, logits + 1024, better), std::ssize(proposed.subspan(i, n))) << i;
+            EXPECT_EQ(proposed[i + n].parent, proposed[i].parent);
+        }
+    }
+}
+
 TEST_F(SpeculationSiblings, OfVerifiedTokensAreTheNextMostProbableOnes) {
     for (const int64_t width : {1, 2, 3}) {
         Widened proposer(plain);
@@ -122,15 +135,27 @@ TEST_F(SpeculationSiblings, OfVerifiedTokensAreTheNextMostProbableOnes) {
         const std::vector<Proposed> proposed = propose(middle.level, width);
 
         ASSERT_GE(std::ssize(proposed), 4 * (width + 1));
+        expect_ranked(proposed, width);
         for (size_t i = 0; i < proposed.size(); i += static_cast<size_t>(width) + 1) {
-            const float* logits = proposed[i].distribution.row.data;
             EXPECT_EQ(proposed[i].token, plain[1 + i / (static_cast<size_t>(width) + 1)]);
-            for (int64_t n = 0; n <= width; ++n) {
-                const int32_t token = proposed[i + static_cast<size_t>(n)].token;
-                EXPECT_EQ(std::count_if(logits, logits + 1024, [&](float x) { return x > logits[token]; }), n) << i;
-                EXPECT_EQ(proposed[i + static_cast<size_t>(n)].parent, proposed[i].parent);
-            }
         }
+    }
+}
+
+// From the second round on, the first forward has two rows: the last drafted token's and the next one's.
+TEST_F(SpeculationSiblings, OfADraftersTokensAreTheNextMostProbableOnes) {
+    Engine draft{data_path("models/kjv-draft"), kExact, comm};
+    Drafter drafter("draft", draft.device(), *draft, request.sampling, 0, 1, 3);
+    drafter.prefill(request.prompt, {});
+    drafter.begin(0);
+    drafter.widen(2);
+    for (int round = 0; round < 3; ++round) {
+        const std::span<const Proposed> proposed = drafter.propose(3);
+        draft->stream().synchronize();
+        ASSERT_EQ(proposed.size(), 9u);
+        expect_ranked(proposed, 2);
+        drafter.resolve(std::vector<int32_t>{0, 3, 6}, plain[static_cast<size_t>(round)]);
+        drafter.commit();
     }
 }
 

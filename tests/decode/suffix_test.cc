@@ -25,6 +25,13 @@ SuffixAutomaton automaton_of(const Ids& text) {
     return a;
 }
 
+/// The match of the whole text.
+SuffixAutomaton::Match automaton_end(const SuffixAutomaton& a, const Ids& text) {
+    SuffixAutomaton::Match match;
+    for (const int32_t token : text) match = a.next(match, token);
+    return match;
+}
+
 /// How often `part` occurs in `text`.
 int count(const Ids& text, std::span<const int32_t> part) {
     int n = 0;
@@ -59,7 +66,11 @@ TEST(SuffixAutomaton, FindsWhatASearchOfTheTextFinds) {
             match = a.next(match, sequence.back());
             ASSERT_EQ(match.length, static_cast<int32_t>(longest_end(text, sequence)));
             const SuffixAutomaton::Follower next = a.follower(match);
-            if (next.count == 0) continue;
+            if (text.empty()) {
+                EXPECT_EQ(next.token, -1);
+                continue;
+            }
+            ASSERT_GE(next.count, 1);
             // The part that was followed is the longest end of the match that has a follower at all.
             Ids part(sequence.end() - (next.after.length - 1), sequence.end());
             EXPECT_EQ(next.of, part.empty() ? a.size() : count(Ids(text.begin(), text.end() - 1), part));
@@ -87,6 +98,36 @@ TEST(SuffixAutomaton, KnowsWhatItsEndRepeats) {
 TEST(SuffixAutomaton, OfTwoFollowersAsFrequentTheLatestCounts) {
     const SuffixAutomaton a = automaton_of({5, 1, 8, 5, 2, 9});
     EXPECT_EQ(a.follower(a.next({}, 5)).token, 2);
+}
+
+// Without a match, the most frequent token of the whole text follows. Token 0 and the first edge are as any other.
+TEST(SuffixAutomaton, EveryShortTextHasItsMostFrequentToken) {
+    for (int number = 0; number < 3 * 3 * 3 * 3 * 3 * 3; ++number) {
+        Ids text;
+        for (int rest = number; std::ssize(text) < 6; rest /= 3) text.push_back(rest % 3);
+        for (; !text.empty(); text.pop_back()) {
+            const SuffixAutomaton a = automaton_of(text);
+            const SuffixAutomaton::Follower first = a.follower({});
+            EXPECT_EQ(first.of, std::ssize(text));
+            int most = 0;
+            for (int32_t token = 0; token < 3; ++token) most = std::max(most, count(text, Ids{token}));
+            EXPECT_EQ(first.count, most);
+            EXPECT_EQ(count(text, Ids{first.token}), most);
+            EXPECT_EQ(first.after.length, 1);
+            // Nothing followed the whole text, whose last token may be the only one.
+            EXPECT_GE(a.follower(automaton_end(a, text)).count, 1);
+        }
+    }
+}
+
+// A token counts an occurrence of at most 64 ends of the text, the longest first.
+TEST(SuffixAutomaton, CountsTheLongestEndsOfALoop) {
+    const SuffixAutomaton a = automaton_of(Ids(100, 7));
+    SuffixAutomaton::Match match;
+    for (int length = 0; length < 100; ++length) {
+        EXPECT_EQ(a.follower(match).of, std::min(64, 100 - length)) << length;
+        match = a.next(match, 7);
+    }
 }
 
 TEST(SuffixAutomaton, ALongLoopTakesNoTimePerOccurrence) {
@@ -269,6 +310,60 @@ TEST(SuffixProposer, FindsWhatThePromptsEndRepeats) {
     }
 }
 
+// A sample begins with the prompt's end alone, not with what the sample before it repeated.
+TEST(SuffixProposer, ForgetsWhatAnotherSampleRepeated) {
+    Suffix suffix(4);
+    suffix.prefill(count_from(0, 100), {});
+    suffix.begin(0);
+    say(suffix, {90, 91, 92});
+    EXPECT_EQ(tokens_of(suffix.propose(4)), (Ids{93, 94, 95, 96}));
+    suffix.begin(1);
+    EXPECT_THAT(tokens_of(suffix.propose(4)), testing::IsEmpty());
+}
+
+// The longest part ends its text, and a token alone is too short; another text continues.
+TEST(SuffixProposer, PrefersAPartThatIsContinued) {
+    auto corpus = std::make_shared<SuffixAutomaton>();
+    for (const int32_t token : {33, 55, 30, 31, 32, 33}) corpus->append(token);
+    Suffix suffix(1, corpus);
+    suffix.prefill(Ids{1, 32, 33, 99, 98}, {});
+    suffix.begin(0);
+    say(suffix, {30, 31, 32, 33});
+    EXPECT_EQ(tokens_of(suffix.propose(1)), (Ids{99}));
+}
+
+TEST(SuffixProposer, EndsWhereItsTextEnds) {
+    auto corpus = std::make_shared<SuffixAutomaton>();
+    for (const int32_t token : {9, 5, 6, 1, 2, 3, 9}) corpus->append(token);
+    Suffix suffix(8, corpus);
+    suffix.prefill(Ids{70}, {});
+    suffix.begin(0);
+    say(suffix, {1, 2});
+    EXPECT_EQ(tokens_of(suffix.propose(8)), (Ids{3, 9}));  // 9 alone would be followed by 5
+}
+
+TEST(SuffixProposer, OfPartsOfOneLengthTheOutputsCounts) {
+    Ids prompt = {1, 2, 7};
+    for (const int32_t token : count_from(100, 100)) prompt.push_back(token);
+    Suffix suffix(1);
+    suffix.prefill(prompt, {});
+    suffix.begin(0);
+    say(suffix, {1, 2, 8, 50, 1, 2});
+    EXPECT_EQ(tokens_of(suffix.propose(1)), (Ids{8}));
+}
+
+TEST(SuffixProposer, OfLengthsAsGoodTheShortestCounts) {
+    const double one = 1 + Suffix::agrees(2), two = one + Suffix::agrees(2) * Suffix::agrees(3);
+    const LevelCosts costs = {"full", {{1, 1.5}, {2, one}, {3, two}, {4, 1000}}};
+    ASSERT_EQ(costs.ms(2) / one, costs.ms(3) / two);
+    Suffix suffix(8);
+    suffix.set_costs(costs);
+    suffix.prefill(count_from(0, 100), {});
+    suffix.begin(0);
+    say(suffix, {200, 10, 11});
+    EXPECT_EQ(tokens_of(suffix.propose(8)), (Ids{12}));
+}
+
 TEST(SuffixProposer, TokenZeroIsAToken) {
     Suffix suffix(3);
     suffix.prefill(Ids{5, 6, 0, 7, 8, 9, 6, 5, 4}, {});
@@ -281,7 +376,9 @@ TEST(SuffixProposer, TokenZeroIsAToken) {
     suffix.rewind(2, 0);  // 0 3 becomes 0
     EXPECT_EQ(tokens_of(suffix.propose(2)), (Ids{7, 8}));
     EXPECT_THROW(suffix.rewind(2, 1), Error);
+    EXPECT_THROW(suffix.rewind(-1, 1), Error);
     suffix.rewind(1, -1);
+    suffix.rewind(0, -1);
     EXPECT_EQ(tokens_of(suffix.propose(1)), (Ids{0}));
 }
 

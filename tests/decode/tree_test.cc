@@ -273,6 +273,17 @@ TEST_F(Tree, SiblingsDifferAndAreNoMoreThanTheDistributionHas) {
     }
 }
 
+// A tree of one token, drawn, uses the one distribution that the tree has room for, in every round.
+TEST_F(Tree, OfOneTokenHoldsOneDistribution) {
+    TreeDrafter tree = drafter({.size = 1, .depth = 1}, sampled);
+    tree.prefill(request.prompt, {});
+    tree.begin(0);
+    for (int round = 0; round < 3; ++round) {
+        ASSERT_EQ(tree.propose(63).size(), 1u);
+        tree.resolve({}, 9);
+    }
+}
+
 // Uniforms are a function of sample, round and node.
 TEST_F(Tree, EveryRoundSamplesAgain) {
     TreeDrafter tree = drafter({.size = 20, .depth = 3, .acceptance = kWide}, sampled);

@@ -207,6 +207,17 @@ TEST(Plan, CountsWhatRetrievalKeeps) {
 
 // The set holds all tokens while they fit. Then candidates are the chunks that end 256 tokens before the end of the
 // sequence, and the budget holds some of them.
+// A set that is chosen once has room for what a run generates, and for a round. A run may generate nothing.
+TEST(RetrievalShape, HasRoomForWhatIsGenerated) {
+    RetrievalShape shape = {.budget = 64, .chunk = 8, .every = RetrievalShape::kNever};
+    for (const int64_t generated : {0, 1, 500}) {
+        shape.generated = generated;
+        EXPECT_EQ(shape.slots(100'000), 64 + RetrievalShape::kRecent + 8 + generated + kMaxRows);
+    }
+    shape.generated = -1;  // unknown
+    EXPECT_EQ(shape.slots(100'000), 100'000);
+}
+
 TEST(RetrievalShape, PicksOfWhatIsNotRecent) {
     const RetrievalShape shape = {.budget = 64, .chunk = 8};
     for (const int64_t tokens : {0, 1, 255, 256, 263, 264, 320, 327, 328, 400, 130048}) {
