@@ -41,8 +41,8 @@ KERNELS = {"kernels/cuda/rowwise.h": [ROWWISE], "kernels/cuda/kv.h": ["Kv*", QUI
            "kernels/cuda/slot_share.h": SHARES, "kernels/cuda/key_weights.h": ["KeyWeights*"], "kernels/cuda/rotate.h": ["Rope*", "SlotAttention*", "KeyWeights*"]}
 LAW = "SpeculationDistribution.*"
 SPECULATION = {"kernels/acceptance.h": ["Acceptance*", LAW], "kernels/place.h": ["Accept.*", "Speculation.*", "Tree.*", LAW], "kernels/cpu/accept.cc": ["Accept.*", "Speculation.*", LAW],
-               "decode/speculate.cc": ["SpeculationStats.*:SpeculationSiblings.*:Speculation.*", "Stopping.*", "Retrieval.*", LAW, "Auto*"], "decode/drafter.cc": ["Speculation.*:SpeculationSiblings.*", "Retrieval.*", LAW],
-               "decode/decode_state.cc": ["Speculation.*:WindowTest.*", "Retrieval.*", "Auto*", "Tree.*", LAW],
+               "decode/speculate.cc": ["SpeculationStats.*:SpeculationState.*:SpeculationSiblings.*:Speculation.*", "Stopping.*", "Retrieval.*", LAW, "Auto*"], "decode/drafter.cc": ["Speculation.*:SpeculationSiblings.*", "Retrieval.*", LAW],
+               "decode/decode_state.cc": ["Speculation.*:SpeculationState.*:WindowTest.*", "Retrieval.*", "Auto*", "Tree.*", LAW],
                "decode/branched_chain.cc": ["BranchedChain.*", "Speculation.*", "Siblings*:*Sibling*", LAW],
                "decode/suffix.cc": ["Suffix*"], "decode/suffix_automaton.cc": ["Suffix*"], "decode/gamma_controller.cc": ["GammaController*", "Auto*", "Speculation.*"],
                "decode/tree_drafter.cc": ["Tree.*", LAW],

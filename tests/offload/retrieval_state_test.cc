@@ -69,7 +69,7 @@ TEST(RetrievalSet, ForksWithItsSequence) {
         other.choose_again(true);
         text.sign = -1;
         for (int i = 0; i < 3; ++i) text.step();
-        text.expect(kPrompt + 2, kPrompt + 3, "selected anew");
+        text.expect(kPrompt + 2, kPrompt + 3, "selected again");
         text.seen = &text.set;
         text.sign = 1;
         text.expect(kPrompt, kPrompt, "the first sequence's set");
@@ -77,7 +77,7 @@ TEST(RetrievalSet, ForksWithItsSequence) {
 }
 
 // A prompt of one token after another text: what is kept is the new prompt's.
-TEST(RetrievalSet, BeginsAnewWithAShortPrompt) {
+TEST(RetrievalSet, BeginsAgainWithAShortPrompt) {
     RetrievalText text({true, false}, {.budget = 64, .chunk = kChunk, .every = 1});
     for (const int64_t n : {kPrompt, int64_t{1}, int64_t{1}}) {
         text.prefill(n);

@@ -16,6 +16,7 @@ class ByteArchive final : public Archive {
     /// From now on it gives what it was given.
     void rewind() { loads_ = true; }
     std::span<const std::byte> all() const { return all_; }
+    size_t rest() const { return left(); }
     bool loads() const override { return loads_; }
     void memory(Stream& stream, const Tensor& tensor) override { memory(stream, tensor.data(), tensor.bytes()); }
     void memory(Stream& stream, const HostTensor& tensor) override { memory(stream, tensor.data(), tensor.bytes()); }
