@@ -90,6 +90,7 @@ TEST(SuffixAutomaton, FindsWhatASearchOfTheTextFinds) {
 
 TEST(SuffixAutomaton, KnowsWhatItsEndRepeats) {
     EXPECT_EQ(automaton_of({}).repeated().length, 0);
+    EXPECT_EQ(automaton_of({}).follower({}).token, -1);
     EXPECT_EQ(automaton_of({1}).repeated().length, 0);
     EXPECT_EQ(automaton_of({1, 2, 3, 1, 2}).repeated().length, 2);
     EXPECT_EQ(automaton_of({7, 7, 7, 7}).repeated().length, 3);  // occurrences may overlap

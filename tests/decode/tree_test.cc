@@ -237,6 +237,51 @@ TEST_F(Tree, FindsRoomWithStagedRows) {
     EXPECT_LE(draft->cache().staged().size(), kMaxRows);
 }
 
+// Of chains, the longest that the free rows allow: one row for the pending token, one for each token but the last.
+TEST_F(Tree, UsesEveryFreeRow) {
+    constexpr double kChain[] = {0.9};
+    TreeDrafter tree = drafter({.size = 63, .depth = 20, .acceptance = kChain}, request.sampling);
+    tree.prefill(request.prompt, {});
+    tree.begin(0);
+    EXPECT_TRUE(tree.propose(0).empty());
+    int64_t left = kMaxRows;  // rows stay staged until commit()
+    for (const int64_t limit : {20, 20, 20, 3, 20, 20}) {
+        tree.resolve({}, 9);
+        const int64_t length = std::min(limit, left);
+        EXPECT_EQ(std::ssize(tree.propose(limit)), length) << left;
+        left -= length;
+    }
+}
+
+TEST_F(Tree, HasFewerTokensThanAForwardHasRows) {
+    EXPECT_NO_THROW(drafter({.size = kMaxRows - 1, .depth = 1}, request.sampling));
+    EXPECT_THROW(drafter({.size = kMaxRows, .depth = 1}, request.sampling), Error);
+}
+
+// Token 0 is a token as any other, here a leaf: nothing is accepted after it, and the sequence then ends with it.
+TEST_F(Tree, AcceptsTokenZero) {
+    SamplingParams any = sampled;
+    any.temperature = 100;
+    const std::vector<double> alike(40, 0.02);
+    TreeDrafter tree = drafter({.size = 40, .depth = 1, .acceptance = alike}, any);
+    tree.prefill(request.prompt, {});
+    tree.begin(0);
+    int32_t zero = -1;
+    for (int round = 0; round < 1000 && zero < 0; ++round) {
+        const std::span<const Proposed> proposed = tree.propose(63);
+        draft->stream().synchronize();
+        for (size_t i = 0; i < proposed.size(); ++i) {
+            if (proposed[i].token == 0) zero = static_cast<int32_t>(i);
+        }
+        EXPECT_THROW(tree.resolve(std::vector<int32_t>{static_cast<int32_t>(proposed.size())}, -1), Error);
+    }
+    ASSERT_GE(zero, 0);
+    EXPECT_THROW(tree.resolve(std::vector<int32_t>{zero, 1}, -1), Error);
+    tree.resolve(std::vector<int32_t>{zero}, -1);
+    EXPECT_NO_THROW(tree.rewind(1, -1));
+    EXPECT_THROW(tree.rewind(1, -1), Error) << "that would be the prompt's";
+}
+
 TEST_F(Tree, LeavesNothingStagedOnceItIsSettled) {
     TreeDrafter tree = drafter({.size = 63, .depth = 6}, request.sampling);
     tree.prefill(request.prompt, {});
