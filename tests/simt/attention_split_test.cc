@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -23,8 +24,8 @@ using Splits = gpu::GradedSplits;
 
 /// One sequence of random f16 keys and values; a chain of rows whose tokens are staged.
 struct Cache {
-    explicit Cache(int32_t tokens, std::vector<int32_t> kv_of_head = {0})
-        : heads(std::move(kv_of_head)), kv_heads(heads.back() + 1) {
+    explicit Cache(int32_t tokens, std::vector<int32_t> kv_of_head = {0}, int32_t chain = kRows)
+        : rows(chain), heads(std::move(kv_of_head)), kv_heads(heads.back() + 1) {
         std::mt19937 random(5);
         std::normal_distribution<float> normal;
         const auto fill = [&](std::vector<f16>& x) {
@@ -37,15 +38,16 @@ struct Cache {
         for (auto& tile : tiles) table.push_back(static_cast<int64_t>(reinterpret_cast<uintptr_t>(tile.data())));
         staged.resize(static_cast<size_t>(kv_heads * gpu::kStaged * kDim));
         fill(staged);
-        for (int32_t r = 0; r < kRows; ++r) {
+        for (int32_t r = 0; r < rows; ++r) {
             slots.push_back(tokens + r);
             for (int32_t i = 0; i <= r; ++i) ancestors[static_cast<size_t>(r * gpu::kStaged + i)] = i;
         }
-        cached.assign(kRows, tokens);
-        q.resize(static_cast<size_t>(kRows) * heads.size() * kDim);
+        cached.assign(rows_size(), tokens);
+        q.resize(rows_size() * heads.size() * kDim);
         for (float& e : q) e = normal(random);
     }
-    int64_t record_floats() const { return kRows * static_cast<int64_t>(heads.size()) * kRecord; }
+    size_t rows_size() const { return static_cast<size_t>(rows); }
+    int64_t record_floats() const { return rows * static_cast<int64_t>(heads.size()) * kRecord; }
     /// Attends tiles [first, end); returns the records of their splits.
     template <class Kernel = Body>
     std::vector<float> attend(int64_t first, int64_t end, int width = 1) {
@@ -69,8 +71,8 @@ struct Cache {
                                                      sequences.data(),
                                                      cached.data(),
                                                      {ancestors.data(), gpu::kStaged},
-                                                     kRows,
-                                                     kRows,
+                                                     rows,
+                                                     rows,
                                                      false,
                                                      nullptr,
                                                      nullptr,
@@ -83,7 +85,7 @@ struct Cache {
                                             .width = width,
                                             .records = records.data(),
                                             .open = open.data(),
-                                            .open_rows = kRows,
+                                            .open_rows = rows,
                                             .scale = gpu::kLog2E / 8};
         for (int64_t z = 0; z < splits; ++z) {
             for (int y = 0; y < kv_heads; ++y) {
@@ -130,7 +132,7 @@ struct Cache {
         double total = 0;
         const int64_t end = slots[static_cast<size_t>(r)], begin = std::max<int64_t>(0, end + 1 - window);
         for (int64_t split = Splits::of_tile(begin / gpu::kTile); split <= Splits::of_tile(end / gpu::kTile); ++split) {
-            const float* record = records.data() + split * record_floats() + (h * kRows + r) * kRecord;
+            const float* record = records.data() + split * record_floats() + (h * rows + r) * kRecord;
             total += record[1] * std::exp2(double{record[0]});
             for (int64_t i = 0; i < kDim; ++i) {
                 sum[static_cast<size_t>(i)] += record[gpu::kMaxAndSum + i] * std::exp2(double{record[0]});
@@ -139,23 +141,33 @@ struct Cache {
         for (double& x : sum) x /= total;
         return sum;
     }
+    /// Compares the merged records of a row with the reference.
+    void expect(const std::vector<float>& records, int32_t r, const std::string& what) const {
+        for (int32_t h = 0; h < std::ssize(heads); ++h) {
+            const std::vector<double> want = reference(r, h), got = merged(records, r, h);
+            for (size_t i = 0; i < want.size(); ++i) {
+                ASSERT_NEAR(got[i], want[i], 2e-6) << what << ", row " << r << ", head " << h;
+            }
+        }
+    }
 
+    int64_t rows;
     std::vector<int32_t> heads;
     int64_t kv_heads;
     int64_t window = gpu::Seen::kEvery;
     std::vector<std::vector<f16>> tiles;
     std::vector<int64_t> table;
     std::vector<f16> staged;
-    std::vector<int32_t> slots, cached, sequences = std::vector<int32_t>(kRows),
-                                        ancestors = std::vector<int32_t>(kRows * gpu::kStaged);
-    std::vector<float> q, open = std::vector<float>(64 * kRows * kRecord, NAN);
+    std::vector<int32_t> slots, cached, sequences = std::vector<int32_t>(rows_size()),
+                                        ancestors = std::vector<int32_t>(rows_size() * gpu::kStaged);
+    std::vector<float> q, open = std::vector<float>(64 * rows_size() * kRecord, NAN);
     Block block;
 };
 
 // Tiles 8 and 9 are a split, and so are 10 and 11: parts of one tile interrupt them. The second half's record is that
 // of the whole split, bit for bit.
 TEST(AttendSplits, OfTwoTilesContinueInTheNextPart) {
-    Cache cache(11 * gpu::kTile + 40);
+    Cache cache(11 * gpu::kTile + 40, {0, 0, 0, 0});  // 12 vectors: a lane has two
     const int64_t one = cache.record_floats();
     const std::vector<float> whole = cache.attend(8, 12);
     for (const int64_t split : {0, 1}) {
@@ -169,6 +181,13 @@ TEST(AttendSplits, OfTwoTilesContinueInTheNextPart) {
             ASSERT_EQ(second[static_cast<size_t>(i)], whole[static_cast<size_t>(split * one + i)]) << split << " " << i;
         }
     }
+}
+
+// A row that begins with the second half continues nothing: the open records are NaN.
+TEST(AttendSplits, ARowThatBeginsWithAPartContinuesNothing) {
+    Cache cache(11 * gpu::kTile + 40, {0}, 1);
+    cache.window = 2 * gpu::kTile + 41;  // begins with tile 9
+    EXPECT_EQ(cache.attend(9, 10), cache.attend(8, 10));
 }
 
 // A row that ends in the first half of a split has its record there.
@@ -212,17 +231,53 @@ TEST(AttendSplits, MatchTheReferenceInAnyNumberOfTiles) {
                                          four = cache.attend<gpu::AttendSplit<f16, kDim, 4>>(0, tiles);
                 EXPECT_EQ(one, two);
                 EXPECT_EQ(one, four);
-                for (int32_t r = 0; r < kRows; ++r) {
-                    for (int32_t h = 0; h < 8; ++h) {
-                        const std::vector<double> want = cache.reference(r, h), got = cache.merged(one, r, h);
-                        for (size_t i = 0; i < want.size(); ++i) {
-                            ASSERT_NEAR(got[i], want[i], 2e-6) << tokens << " tokens, row " << r << ", head " << h;
-                        }
-                    }
-                }
+                for (int32_t r = 0; r < kRows; ++r) cache.expect(one, r, std::to_string(tokens) + " tokens");
             }
         }
     }
+}
+
+// A group's vectors: one, as many as it can have, one more, and rows whose bounds only one lane knows.
+TEST(AttendSplits, MatchTheReferenceForAnyNumberOfVectors) {
+    struct Group {
+        int heads, rows;
+    };
+    for (const auto& [heads, rows] : {Group{1, 1}, Group{1, 2}, Group{16, 1}, Group{17, 1}, Group{1, 17}, Group{16, 2},
+                                      Group{32, 1}, Group{32, 2}}) {
+        for (const int32_t tokens : {20, 300}) {
+            Cache cache(tokens, std::vector<int32_t>(static_cast<size_t>(heads), 0), rows);
+            const int64_t tiles = (tokens + rows - 1) / gpu::kTile + 1, groups = (heads * rows + 15) / 16;
+            const std::vector<float> one = cache.attend<gpu::AttendSplit<f16, kDim, 1>>(0, tiles,
+                                                                                        static_cast<int>(groups)),
+                                     two = cache.attend<gpu::AttendSplit<f16, kDim, 2>>(0, tiles),
+                                     four = cache.attend<gpu::AttendSplit<f16, kDim, 4>>(0, tiles);
+            EXPECT_EQ(one, two);
+            EXPECT_EQ(one, four);
+            for (int32_t r = 0; r < rows; ++r) {
+                cache.expect(one, r, std::to_string(heads) + " heads, " + std::to_string(rows) + " rows");
+            }
+        }
+    }
+}
+
+// A row may see nothing while others of its group see many keys.
+TEST(AttendSplits, ARowWithoutKeysGetsNone) {
+    Cache cache(300);
+    cache.slots[0] = -1;
+    cache.cached[0] = 0;
+    const std::vector<float> records = cache.attend(0, 2);
+    EXPECT_EQ(records[1], 0) << "the sum of its weights";
+    for (const int32_t r : {1, 2}) {
+        cache.expect(records, r, "the others");
+    }
+}
+
+// Staged rows alone need no tile.
+TEST(AttendSplits, StagedRowsNeedNoTile) {
+    Cache cache(0);
+    cache.table[0] = 0;
+    const std::vector<float> records = cache.attend(0, 1);
+    for (int32_t r = 0; r < kRows; ++r) cache.expect(records, r, "no tile");
 }
 
 template <class Kernel>
