@@ -239,22 +239,22 @@ TEST(AttendSplits, MatchTheReferenceInAnyNumberOfTiles) {
 
 // A group's vectors: one, as many as it can have, one more, and rows whose bounds only one lane knows.
 TEST(AttendSplits, MatchTheReferenceForAnyNumberOfVectors) {
-    struct Group {
-        int heads, rows;
-    };
-    for (const auto& [heads, rows] : {Group{1, 1}, Group{1, 2}, Group{16, 1}, Group{17, 1}, Group{1, 17}, Group{16, 2},
-                                      Group{32, 1}, Group{32, 2}}) {
-        for (const int32_t tokens : {20, 300}) {
-            Cache cache(tokens, std::vector<int32_t>(static_cast<size_t>(heads), 0), rows);
-            const int64_t tiles = (tokens + rows - 1) / gpu::kTile + 1, groups = (heads * rows + 15) / 16;
-            const std::vector<float> one = cache.attend<gpu::AttendSplit<f16, kDim, 1>>(0, tiles,
-                                                                                        static_cast<int>(groups)),
-                                     two = cache.attend<gpu::AttendSplit<f16, kDim, 2>>(0, tiles),
-                                     four = cache.attend<gpu::AttendSplit<f16, kDim, 4>>(0, tiles);
-            EXPECT_EQ(one, two);
-            EXPECT_EQ(one, four);
+    constexpr std::pair<int, int> kHeadsAndRows[] = {{1, 1},  {1, 2},  {16, 1}, {17, 1},
+                                                     {1, 17}, {16, 2}, {32, 1}, {32, 2}};
+    for (const auto& [heads, rows] : kHeadsAndRows) {
+        for (const int32_t last : {32, 256}) {  // the last row's slot alone is in another step, or another tile
+            Cache cache(last + 1 - rows, std::vector<int32_t>(static_cast<size_t>(heads), 0), rows);
+            const int64_t tiles = last / gpu::kTile + 1;
+            const auto one = cache.attend<gpu::AttendSplit<f16, kDim, 1>>(0, tiles, (heads * rows + 15) / 16);
+            std::vector<std::vector<float>> others = {cache.attend<gpu::AttendSplit<f16, kDim, 2>>(0, tiles)};
+            // Once for each order in which threads of a block may run.
+            for (int i = 0; i < 4; ++i) others.push_back(cache.attend<gpu::AttendSplit<f16, kDim, 4>>(0, tiles));
             for (int32_t r = 0; r < rows; ++r) {
                 cache.expect(one, r, std::to_string(heads) + " heads, " + std::to_string(rows) + " rows");
+                for (int32_t h = 0; h < heads; ++h) {
+                    const std::vector<double> want = cache.merged(one, r, h);
+                    for (const auto& records : others) EXPECT_EQ(cache.merged(records, r, h), want);
+                }
             }
         }
     }
@@ -270,6 +270,15 @@ TEST(AttendSplits, ARowWithoutKeysGetsNone) {
     for (const int32_t r : {1, 2}) {
         cache.expect(records, r, "the others");
     }
+}
+
+// One row's window ends before the other's begins; a lane has vectors of both.
+TEST(AttendSplits, RowsFarApartSeeTheirWindows) {
+    Cache cache(700, std::vector<int32_t>(32, 0), 2);
+    cache.slots[0] = cache.cached[0] = 50;
+    cache.window = 40;
+    const std::vector<float> records = cache.attend<gpu::AttendSplit<f16, kDim, 4>>(0, 3);
+    for (const int32_t r : {0, 1}) cache.expect(records, r, "far apart");
 }
 
 // Staged rows alone need no tile.

@@ -1,5 +1,6 @@
 #include "tests/simt/block.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/error.h"
@@ -125,7 +126,8 @@ void Block::run(std::array<int, 3> index, int threads, size_t shared_bytes, cons
     const size_t shared = (shared_bytes + 15) / 16 * 16;
     check(shared <= kMostShared, "simt: {} bytes of shared memory, at most {}", shared_bytes, kMostShared);
     shared_ = static_cast<char*>(shared_memory_.get()) + kMostShared - shared;
-    std::memset(shared_, 0xff, shared);
+    // A NaN of any size; as an index, out of range.
+    std::fill_n(reinterpret_cast<uint16_t*>(shared_), shared / sizeof(uint16_t), uint16_t{0x7fff});
 
     // Runs alternate between two orders and two schedules: warps advance together, or each runs as far as possible.
     const bool descending = runs_ % 2 != 0;
