@@ -21,7 +21,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-ROWWISE = "Rmsnorm*:Swiglu*:Rope*:Embed*:Add*:GatherRows*:Rowwise*:Inputs*"
+ROWWISE = "MatmulDecode.GivesZero*:Rmsnorm*:Swiglu*:Rope*:Embed*:Add*:GatherRows*:Rowwise*:Inputs*"
 QUICK = ("AttentionDecode.SequencesDoNotMix:AttentionDecode.SurvivesScoresFarApart:AttentionDecode.RowsOfOne*:"
          "Attention*.Refuses*:AttentionDecode.A*TheP*:AttentionDecode.AStagedRow*")
 ATTENTION = ["*TileBlocks.*:MergeSplitsBlocks.*:" + QUICK, "Attention*.WeighsEqual*", "SlotAttention*:KeyWeights*", "AttentionDecode*:AttentionPrefill*"]
@@ -67,7 +67,7 @@ BARRIER = re.compile(r"\bgpu\.sync\(\);")
 WAIT = re.compile(r"\bgpu\.template wait_copies<(\d)>\(\);")
 INDEX = re.compile(r"\bgpu\.block_([xyz])\(\)")
 # Lines with values that the compiler must know.
-FIXED = re.compile(r"constexpr|^\s*(template|#|//|///|static_assert|using)|TRIREME_GPU|\boperator\b|^\s*namespace")
+FIXED = re.compile(r"constexpr|\balignas\b|^\s*(template|#|//|///|static_assert|using)|TRIREME_GPU|\boperator\b|^\s*namespace")
 
 
 def code_of(line):

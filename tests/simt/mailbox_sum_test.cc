@@ -82,6 +82,23 @@ TEST(MailboxSum, HasTheBitsOfTheOrderedSumInEveryCall) {
     }
 }
 
+// What follows a row, and its part in the mailbox, stays as it is.
+TEST(MailboxSum, EndsWithTheRow) {
+    constexpr size_t kRow = 1300;
+    Group alone(1);
+    std::vector<float> x(kRow + 1, 5);
+    x.back() = 7;
+    const gpu::MailboxSum::Args args = {x.data(), kRow, alone.boxes.get(), alone.calls[0].data(), 1, 0};
+    for (int b = 0; b < 2; ++b) {
+        simt::Block block;
+        block.run({b, 0, 0}, gpu::MailboxSum::kThreads, 0, [&](simt::Gpu& gpu) { gpu::MailboxSum::run(gpu, args); });
+    }
+    EXPECT_EQ(x[kRow - 1], 5);
+    EXPECT_EQ(x[kRow], 7);
+    EXPECT_EQ(alone.boxes[0].parts[1][kRow - 1], 5);
+    EXPECT_EQ(alone.boxes[0].parts[1][kRow], 0);
+}
+
 // A rank may have written the part of its next call before another one reads the part of this call.
 TEST(MailboxSum, KeepsAPartUntilAllHaveReadIt) {
     for (const uint32_t call : {1U, 2U}) {
