@@ -82,7 +82,8 @@ TEST_F(SpeculationState, HoldsTheTilesOfTheLevelsBelow) {
         chain.outer.state(all);
         chain.middle.state(below);
         EXPECT_GE(below.all().size(), chain.copy.cache().bytes_of(chain.copy.cache().length(0)));
-        EXPECT_LT(all.all().size(), below.all().size() + engine->cache().bytes_of(kTileTokens)) << "the model's tiles too";
+        EXPECT_LT(all.all().size(), below.all().size() + engine->cache().bytes_of(kTileTokens))
+            << "the model's tiles too";
         EXPECT_GE(below.all().size(), middle_bytes);
         middle_bytes = below.all().size();
     }
