@@ -76,11 +76,12 @@ Result accepted(const std::vector<Distribution>& p, const std::vector<Distributi
     Machine m;
     const auto n = static_cast<int64_t>(nodes.size());
     Rows target(m, p, params, parts), drafts(m, q.empty() ? p : q, params, 1);
-    Operand proposals(DType::kI64, n + 1, kProposalWords),
+    // One more proposal, which would be accepted, follows the last one.
+    Operand proposals(DType::kI64, n + 2, kProposalWords),
         out = Operand::ids(std::vector<int32_t>(nodes.size() + 2, -7));
-    for (int64_t i = -1; i < n; ++i) {
-        Proposal x{.uniform = static_cast<uint64_t>(fraction_of(draw))};
-        if (i >= 0) {
+    for (int64_t i = -1; i <= n; ++i) {
+        Proposal x{.uniform = i < 0 ? static_cast<uint64_t>(fraction_of(draw)) : 0};
+        if (i >= 0 && i < n) {
             const Node& node = nodes[static_cast<size_t>(i)];
             x = {.token = node.token, .parent = node.parent, .uniform = static_cast<uint64_t>(fraction_of(node.u))};
             if (node.q_row >= 0) x.distribution = drafts.distribution(node.q_row), x.row = drafts.row(node.q_row);
@@ -90,12 +91,19 @@ Result accepted(const std::vector<Distribution>& p, const std::vector<Distributi
                 std::bit_cast<std::array<int64_t, kProposalWords>>(x)[static_cast<size_t>(w)];
         }
     }
-    m->accept(out.vector(), target.logits(), target.distributions(), proposals.tensor(), target.vocab());
-    m.stream->synchronize();
+    Result result;
+    const int orders = emulated() ? 4 : 1;  // in which the emulation runs a block's threads
+    for (int order = 0; order < orders; ++order) {
+        m->accept(out.vector(), target.logits(), target.distributions(), proposals.tensor().first_rows(n + 1),
+                  target.vocab());
+        m.stream->synchronize();
 
-    EXPECT_TRUE(out.intact());
-    Result result{.stays = {}, .next = out.at<int32_t>(1, 0)};
-    for (int64_t i = 0; i < out.at<int32_t>(0, 0); ++i) result.stays.push_back(out.at<int32_t>(2 + i, 0));
+        EXPECT_TRUE(out.intact());
+        Result now{.stays = {}, .next = out.at<int32_t>(1, 0)};
+        for (int64_t i = 0; i < out.at<int32_t>(0, 0); ++i) now.stays.push_back(out.at<int32_t>(2 + i, 0));
+        EXPECT_TRUE(order == 0 || now == result) << "order " << order;
+        result = now;
+    }
     return result;
 }
 
