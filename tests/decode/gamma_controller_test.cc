@@ -204,7 +204,7 @@ TEST(GammaController, IsFixedOnRequest) {
     EXPECT_NEAR(lengths.token_ms(), token_ms(line(0, 100), 100, lengths.alpha(), 5), 1e-9);
 }
 
-// With as many costs as levels, the last level's tokens cost nothing: lookup proposes them.
+// With as many costs as levels there is no draft model: suffix lookup drafts, which takes no time.
 TEST(GammaController, ComposesOverAChainWithoutADraftModel) {
     const SpecCosts costs = {flat(100), line(10, 0.5)};
     std::vector<GammaController> lengths(2), free(2);

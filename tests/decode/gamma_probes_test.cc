@@ -117,12 +117,11 @@ TEST(GammaController, ForgetsFailuresAfterSixtyFourTokens) {
     for (const int64_t paid : {63, 64}) {
         GammaController controller;
         controller.set_costs(linear_costs(10, 0.5), nullptr, 7);
-        const auto fail = [&] {
+        controller.observe({.tokens = 1});  // the beginning's estimate does not pay: the first failure
+        for (int i = 0; i < 2; ++i) {
             tokens_until_probe(controller);
             controller.observe({.tokens = 1, .residual = 1, .asked = true});
-        };
-        controller.observe({.tokens = 1});  // the beginning's estimate does not pay: the first failure
-        for (int i = 0; i < 2; ++i) fail();
+        }
         controller.set_costs(linear_costs(10, 0), nullptr, 0);  // now everything pays
         tokens_until_probe(controller);
         controller.observe({.tokens = 4, .accepted = 3, .asked = true});

@@ -237,7 +237,7 @@ TEST(AttendSplits, MatchTheReferenceInAnyNumberOfTiles) {
     }
 }
 
-// A group's vectors: one, as many as it can have, one more, and rows whose bounds only one lane knows.
+// A group's vectors: one, as many as it can have, one more, and rows whose bounds are in one lane alone.
 TEST(AttendSplits, MatchTheReferenceForAnyNumberOfVectors) {
     constexpr std::pair<int, int> kHeadsAndRows[] = {{1, 1},  {1, 2},  {16, 1}, {17, 1},
                                                      {1, 17}, {16, 2}, {32, 1}, {32, 2}};
@@ -279,6 +279,31 @@ TEST(AttendSplits, RowsFarApartSeeTheirWindows) {
     cache.window = 40;
     const std::vector<float> records = cache.attend<gpu::AttendSplit<f16, kDim, 4>>(0, 3);
     for (const int32_t r : {0, 1}) cache.expect(records, r, "far apart");
+}
+
+// Queries are scaled into [2^11, 2^12), unless they are far from 1.
+TEST(AttendSplits, ScaleQueriesByAPowerOfTwo) {
+    using Tile = gpu::SplitTile<f16, kDim, 1>;
+    for (int exponent = -126; exponent <= 127; ++exponent) {
+        for (const float x : {std::ldexp(1.0f, exponent), std::ldexp(1.999f, exponent)}) {
+            const bool far = exponent < -100 || exponent > 100;
+            EXPECT_EQ(Tile::spread(x), far ? 1.0f : std::ldexp(1.0f, 11 - exponent)) << x;
+        }
+    }
+}
+
+// head_dim is less than the kernel's: a key is followed by the next slot, which is not written and holds NaN.
+TEST(AttendSplits, ReadNothingPastAKey) {
+    for (const int32_t tokens : {64, 300}) {
+        Cache cache(tokens);
+        for (int64_t slot = tokens; slot < kTiles * gpu::kTile; ++slot) {
+            f16* key = cache.tiles[static_cast<size_t>(slot / gpu::kTile)].data() + slot % gpu::kTile * kDim;
+            std::fill_n(key, kDim, f16(NAN));
+            std::fill_n(key + gpu::kTile * kDim, kDim, f16(NAN));
+        }
+        const std::vector<float> records = cache.attend<gpu::AttendSplit<f16, 96, 1>>(0, 2);
+        for (int32_t r = 0; r < kRows; ++r) cache.expect(records, r, std::to_string(tokens) + " tokens");
+    }
 }
 
 // Staged rows alone need no tile.
