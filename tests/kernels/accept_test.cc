@@ -1,6 +1,8 @@
 // accept(): kernels/acceptance.h over the distributions of logits, on every backend, against probabilities in f64.
 
+#include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -91,9 +93,18 @@ Result accepted(const std::vector<Distribution>& p, const std::vector<Distributi
                 std::bit_cast<std::array<int64_t, kProposalWords>>(x)[static_cast<size_t>(w)];
         }
     }
+    // Another problem, whose refused proposals leave other weights in the kernel's scratch memory.
+    Rows other(m, std::vector<Distribution>(3, {p[0].rbegin(), p[0].rend()}), params, parts);
+    Operand refused(DType::kI64, 3, kProposalWords), ignored = Operand::ids({-7, -7, -7, -7});
+    const auto most = static_cast<uint64_t>(fraction_of(1 - 0x1p-53));
+    const std::array<Proposal, 3> points = {Proposal{}, {.token = 0, .uniform = most}, {.token = 1, .uniform = most}};
+    std::memcpy(&refused.at<int64_t>(0, 0), points.data(), sizeof(points));
     Result result;
     const int orders = emulated() ? 4 : 1;  // in which the emulation runs a block's threads
     for (int order = 0; order < orders; ++order) {
+        for (int i = 0; i < 2; ++i) {  // so that the next run has another order than the last one
+            m->accept(ignored.vector(), other.logits(), other.distributions(), refused.tensor(), other.vocab());
+        }
         m->accept(out.vector(), target.logits(), target.distributions(), proposals.tensor().first_rows(n + 1),
                   target.vocab());
         m.stream->synchronize();

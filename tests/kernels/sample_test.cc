@@ -154,6 +154,15 @@ TEST(Sample, WhatMinPDropsWeighsNothing) {
     EXPECT_EQ(draw({-5, 0, -5, -5}, p, kLargestUniform), 1);
 }
 
+// More tokens than the GPU's list holds, so that min-p alone decides what it lists.
+TEST(Sample, WhatWeighsExactlyMinPIsKept) {
+    SamplingParams p = off(M_LOG2E);  // a logit of -1 weighs half
+    p.min_p = 0.5;
+    Logits logits(3000, -20);
+    logits[7] = 0, logits[2000] = -1;
+    EXPECT_EQ(tokens({logits}, p, {0, 0.66, 0.67, kLargestUniform}), (Ids{7, 7, 2000, 2000}));
+}
+
 TEST(Sample, TheLowestFiniteLogitsAreDrawn) {
     const float lowest = std::numeric_limits<float>::lowest();
     for (const double top_p : {0.95, 1.0}) {

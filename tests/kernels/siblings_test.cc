@@ -23,7 +23,6 @@ TEST(Siblings, WeightsOfEarlierOnesAreLeftOut) {
         EXPECT_EQ(siblings(logits, p, Uniforms(4, kLargestUniform), parts), (Ids{3, 2, 0, 1}));
         // The first 4 of 8 parts select token 1. Then the first 2 of 4 parts select token 0; then the first of 2
         // selects 2.
-        // selects 2.
         EXPECT_EQ(siblings(logits, p, {0.5 - 0x1p-53, 0.5 - 0x1p-53, 0.5 - 0x1p-53}, parts), (Ids{1, 0, 2}));
         EXPECT_EQ(siblings(logits, p, {0.5, 0.5, 0.5, 0.5}, parts), (Ids{0, 1, 3, 2}));
         EXPECT_EQ(siblings(logits, p, {0.5, 0.75, 0}, parts), (Ids{0, 2, 1}));
