@@ -204,7 +204,7 @@ TEST(GammaController, IsFixedOnRequest) {
     EXPECT_NEAR(lengths.token_ms(), token_ms(line(0, 100), 100, lengths.alpha(), 5), 1e-9);
 }
 
-// With as many costs as levels there is no draft model: suffix lookup drafts, which takes no time.
+// As many costs as levels: the last level drafts by suffix lookup, whose time counts as 0, not by a model.
 TEST(GammaController, ComposesOverAChainWithoutADraftModel) {
     const SpecCosts costs = {flat(100), line(10, 0.5)};
     std::vector<GammaController> lengths(2), free(2);

@@ -102,7 +102,7 @@ Result accepted(const std::vector<Distribution>& p, const std::vector<Distributi
     Result result;
     const int orders = emulated() ? 4 : 1;  // in which the emulation runs a block's threads
     for (int order = 0; order < orders; ++order) {
-        for (int i = 0; i < 2; ++i) {  // so that the next run has another order than the last one
+        for (int i = 0; i < 2; ++i) {  // two, so that the emulation's order of threads changes from run to run
             m->accept(ignored.vector(), other.logits(), other.distributions(), refused.tensor(), other.vocab());
         }
         m->accept(out.vector(), target.logits(), target.distributions(), proposals.tensor().first_rows(n + 1),

@@ -5,16 +5,17 @@
 namespace trireme::test {
 namespace {
 
-// The GPU adds the low 32 bits of weights, and a carry where they overflow: here all but the largest token's add up to
-// one less than that. They are in one range of keys, and one of the copies of its sum: every eighth id.
-TEST(SampleDistribution, WeightsThatAddUpToAWordHaveNoCarry) {
+// The GPU adds the low 32 bits of weights, with a carry where they overflow. Without the largest token, the weights
+// here sum to 2^32 - 1, one less than an overflow. Their ids are multiples of 8, because the GPU keeps a sum for each
+// id modulo 8.
+TEST(SampleDistribution, ASumOfAllOnesHasNoCarry) {
     const double t = M_LOG2E;
     const auto scale = rule_of(off(t)).scale;
     const auto weighs = [&](float logit) { return weight_of(logit, 0, scale); };
     uint64_t left = (uint64_t{1} << 32) - 1;
     Logits logits(8, -kInf);
     logits[1] = 0;
-    // Weights below 2^24, and above 2^9, where every integer is the weight of a logit.
+    // From 2^24 downwards; the last weight is above 2^9. Around it every integer is the weight of some logit.
     for (float logit = -16.001f; left > 0; logit = std::nextafter(logit, -kInf)) {
         while (left == weighs(logit) || left > weighs(logit) + 600) {
             left -= weighs(logit);
@@ -46,7 +47,7 @@ TEST(SampleDistribution, GivesDistributionsWithoutTokens) {
     }
 }
 
-TEST(SampleDistribution, TheFloorOfTopKIsItsLastTokenEvenWithoutWeight) {
+TEST(SampleDistribution, TheFloorOfTopKIsItsLastTokenEvenOfWeightZero) {
     const Logits logits = {-100, 0, -101, -100, -102};
     for (const auto& [top_k, id] : {std::pair(1, 1), {2, 0}, {3, 3}, {4, 2}}) {
         SamplingParams p = off();

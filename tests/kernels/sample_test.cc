@@ -154,9 +154,9 @@ TEST(Sample, WhatMinPDropsWeighsNothing) {
     EXPECT_EQ(draw({-5, 0, -5, -5}, p, kLargestUniform), 1);
 }
 
-// More tokens than the GPU's list holds, so that min-p alone decides what it lists.
-TEST(Sample, WhatWeighsExactlyMinPIsKept) {
-    SamplingParams p = off(M_LOG2E);  // a logit of -1 weighs half
+// The vocabulary is larger than the GPU's list of candidates, so that min-p decides what enters the list.
+TEST(Sample, MinPKeepsATokenOfExactlyThatProbability) {
+    SamplingParams p = off(M_LOG2E);  // a logit of -1 has half of the first's weight
     p.min_p = 0.5;
     Logits logits(3000, -20);
     logits[7] = 0, logits[2000] = -1;

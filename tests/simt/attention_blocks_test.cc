@@ -8,20 +8,13 @@
 
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/merge_splits.h"
-#include "tests/simt/block.h"
+#include "tests/simt/run_block.h"
 
 namespace trireme::simt {
 namespace {
 
 constexpr int64_t kDim = 8, kTiles = 4, kRecord = gpu::kMaxAndSum + kDim;
 constexpr float kUntouched = -7;
-
-template <class Body>
-void run_block(std::array<int, 3> index, const typename Body::Args& args) {
-    static Block block;  // it runs its threads in another order every time
-    block.run(index, Body::kThreads, Body::kSharedBytes, [&](Gpu& gpu) { Body::run(gpu, args); });
-    EXPECT_EQ(block.fault.kind, gpu::Fault::kNone);
-}
 
 /// One head, one sequence, `slots.size()` rows in tiles of zeros.
 struct Cache {

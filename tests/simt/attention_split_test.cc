@@ -237,7 +237,7 @@ TEST(AttendSplits, MatchTheReferenceInAnyNumberOfTiles) {
     }
 }
 
-// A group's vectors: one, as many as it can have, one more, and rows whose bounds are in one lane alone.
+// Query vectors of a group: one, the most, one more than that, and rows whose bounds only one lane holds.
 TEST(AttendSplits, MatchTheReferenceForAnyNumberOfVectors) {
     constexpr std::pair<int, int> kHeadsAndRows[] = {{1, 1},  {1, 2},  {16, 1}, {17, 1},
                                                      {1, 17}, {16, 2}, {32, 1}, {32, 2}};

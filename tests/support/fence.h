@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <new>
 #include <sys/mman.h>
+#include <vector>
 
 namespace trireme::test {
 
@@ -24,5 +25,16 @@ inline void fenced_free(void* data, size_t bytes) noexcept {
     const size_t rounded = (bytes + kFenceAlignment - 1) / kFenceAlignment * kFenceAlignment;
     munmap(static_cast<char*>(data) + rounded - used, used + kFencePage);
 }
+
+/// Vector whose elements end where the inaccessible page begins, if their bytes are a multiple of kFenceAlignment.
+template <class T>
+struct FencedAllocator {
+    using value_type = T;
+    T* allocate(size_t n) { return static_cast<T*>(fenced_allocate(n * sizeof(T))); }
+    void deallocate(T* data, size_t n) noexcept { fenced_free(data, n * sizeof(T)); }
+    bool operator==(const FencedAllocator&) const = default;
+};
+template <class T>
+using FencedVector = std::vector<T, FencedAllocator<T>>;
 
 }  // namespace trireme::test
