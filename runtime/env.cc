@@ -33,6 +33,10 @@ Env read() {
         require(s == "0" || s == "1", Exit::kConfig, "TRIREME_SHM_SUMS='{}': want 0 or 1", s);
         e.shm_sums = s == "1";
     }
+    if (const std::string s = get("TRIREME_PDL"); !s.empty()) {
+        require(s == "0" || s == "1", Exit::kConfig, "TRIREME_PDL='{}': want 0 or 1", s);
+        e.dependent_launch = s == "1";
+    }
     return e;
 }
 

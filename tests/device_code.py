@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """The machine code of every GPU kernel: registers, spills and stack frames from ptxas' logs, and traps and local memory
-in the SASS of each target and in the PTX.
+in the SASS of each target and in the PTX; and in code for compute capability 9.0, what comes ahead of the wait for the
+kernel before (griddepcontrol.wait, runtime/cuda/launch_kernel.h).
 
   device_code.py BUDGET FOLDER...     folders of compiled objects; prints a table, and fails if a kernel exceeds its
                                       budget or has code that it must not have
 
 BUDGET (kernels/cuda/budget.txt) limits registers, and names exceptions. No other kernel may have a trap, a stack frame,
-a spill, local memory, or a call of a driver function (printf, assert). A read of a host variable becomes a trap without
-a warning, see kernels/power_of_two.h. cuobjdump and nvdisasm read SASS and PTX; they are found in PATH or in the folder
+a spill, local memory, or a call of a driver function (printf, assert). Ahead of the wait it may only read its arguments.
+A read of a host variable becomes a trap without a warning, see kernels/power_of_two.h. cuobjdump and nvdisasm read SASS and PTX; they are found in PATH or in the folder
 TRIREME_CUDA_TOOLS (tests/fetch_cuda_tools.sh). Without them, only ptxas' figures are checked; the exit status is 77.
 """
 import collections
@@ -25,9 +26,13 @@ FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) by
 USED = re.compile(r"Used (\d+) registers")
 SHARED = re.compile(r"(\d+) bytes smem")
 INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?\w+ )?([A-Z0-9_.]+)")
+# What may come ahead of griddepcontrol.wait: reads of arguments (LDC, ULDC) and arithmetic of registers and addresses.
+EARLY_SASS = {"LDC", "ULDC", "S2R", "S2UR", "MOV", "UMOV", "IADD3", "VIADD"}
+PTX_STATEMENT = re.compile(r"^\s*(?:@!?%\w+ )?([a-z]\w*(?:\.\w+)*)[ ;]")
+EARLY_PTX = re.compile(r"ld\.param|mov\.|cvta\.|add\.|mul\.")
 PTX_ENTRY = re.compile(r"\.entry (\w+)\(")
 PTX_CALL = re.compile(r"\bcall(?:\.uni)?\s")
-HARMS = ("traps", "frame", "spills", "local", "calls")
+HARMS = ("traps", "frame", "spills", "local", "calls", "early")
 
 
 @dataclasses.dataclass
@@ -36,6 +41,7 @@ class Code:
     registers: int = 0
     shared: int = 0  # static, bytes
     harms: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+    waits: bool = False  # whether griddepcontrol.wait was read
 
 
 def below(folders, pattern):
@@ -68,11 +74,19 @@ def dump(tool, option, file):
         sys.exit(f"device_code: {tool} {option} {file} ended with {command.returncode}")
 
 
+def waits_for_kernel(target):
+    return int(re.search(r"\d+", target).group()) >= 90
+
+
 def read_sass(tool, file, found):
     target, code = "", None
     for line in dump(tool, "-sass", file):
         if m := INSTRUCTION.match(line):
             operation = m.group(1).split(".")[0]
+            if operation == "ACQBULK":
+                code.waits = True
+            elif waits_for_kernel(target) and not code.waits and operation not in EARLY_SASS:
+                code.harms["early"] += 1
             if operation == "BPT":
                 code.harms["traps"] += 1
             elif operation in ("LDL", "STL"):
@@ -96,6 +110,10 @@ def read_ptx(tool, file, found):
             code.harms["traps"] += len(re.findall(r"\b(?:trap|brkpt);", line))
             code.harms["local"] += len(re.findall(r"\b(?:ld|st)\.local\b|\.local \.align", line))
             code.harms["calls"] += len(PTX_CALL.findall(line))
+            if "griddepcontrol.wait" in line:
+                code.waits = True
+            elif waits_for_kernel(target) and not code.waits and (m := PTX_STATEMENT.match(line)):
+                code.harms["early"] += not EARLY_PTX.match(m.group(1))
 
 
 def readable(names):

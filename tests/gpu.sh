@@ -213,9 +213,14 @@ chains() {
     done
     echo "$ranks ranks: the tokens of every chain are equal to plain decoding's"
 }
+dependent() { TRIREME_PDL=1 "$@"; }
 same_bits() {
     "$bench_step" "$big" "$k8:steps=3" "$k8:steps=3:on_chip=$((layers / 2))" "$k8:steps=3:on_chip=0" "$k8:steps=3:graphs=0" | tee "$results/same-bits.txt"
     (( PIPESTATUS[0] == 0 )) || return "${PIPESTATUS[0]}"
+    if [[ $dependent_launch ]]; then
+        dependent "$bench_step" "$big" "$k8:steps=3" "$k8:steps=3:on_chip=0" "$k8:steps=3:graphs=0" | tee -a "$results/same-bits.txt"
+        (( PIPESTATUS[0] == 0 )) || return "${PIPESTATUS[0]}"
+    fi
     [[ $(sed -nE 's/.*"logits_xxh3":"([0-9a-f]+)".*/\1/p' "$results/same-bits.txt" | sort -u | wc -l) == 1 ]] || { echo 'logits differ in bits'; return 1; }
     echo "$big, $k8 tokens: bits are equal with all, half and none of the layers on chip, with graphs and without"
 }
@@ -232,7 +237,7 @@ sanitizer() {
     return "$status"
 }
 has() { /usr/bin/env python3 -c "import $1" 2>/dev/null; }
-export -f facts smoke sharded same_as_cpu chains same_bits profile sanitizer on ranks_of
+export -f facts smoke sharded same_as_cpu chains dependent same_bits profile sanitizer on ranks_of
 export root results program kernels_test engine_test bench_step bench_device model draft text tokens layers big grouped k4 k8 k32 k128 small tree
 declare -px exact >"$work/arrays"  # bash exports no arrays
 export BASH_ENV=$work/arrays
@@ -244,6 +249,9 @@ if (( failed )); then
     printf '%d passed, %d failed\n' "$passed" "$failed"
     exit 69
 fi
+dependent_launch=$(sed -nE 's/^cuda:0: .*, compute ([0-9]{2,}|9)\..*/1/p' "$results/devices.txt")
+export dependent_launch
+if [[ ! $dependent_launch ]]; then without 'a GPU of compute capability 9.0' 'dependent launches'; fi
 case $name in
     first)
         if [[ ${GPU_SMOKE:-} ]] || command -v nvcc >/dev/null; then step smoke 120 smoke; else without nvcc smoke; fi
@@ -252,10 +260,15 @@ case $name in
         step bench_device 90 "$bench_device" cuda ${small:+64}
         step step_7b_4k 120 "$bench_step" "$big" "$k4:steps=$steps" "$k4:rows=8:steps=$steps" "$k4:rows=17:steps=$steps" "$k4:rows=64:steps=$steps" "$k4:graphs=0:steps=$steps"
         step step_135m_4k 60 "$bench_step" "$little" "$k4:steps=$steps" "$k4:graphs=0:steps=$steps"
+        if [[ $dependent_launch ]]; then
+            step step_7b_4k_dependent 60 dependent "$bench_step" "$big" "$k4:steps=$steps" "$k4:rows=8:steps=$steps" "$k4:graphs=0:steps=$steps"
+            step step_135m_4k_dependent 60 dependent "$bench_step" "$little" "$k4:steps=$steps" "$k4:graphs=0:steps=$steps"
+        fi
         ;;
     same)
         step same_as_cpu_1_rank 120 same_as_cpu 1
         step chains_1_rank 120 chains 1
+        if [[ $dependent_launch ]]; then step chains_1_rank_dependent 120 dependent chains 1; fi
         step same_bits_7b 120 same_bits
         step offload_7b_32k 180 "$bench_step" "$big" "$k32:steps=$steps" "$k32:rows=17:steps=$steps" "$k32:rows=64:steps=$steps" \
             "$k32:on_chip=0:steps=$steps" "$k32:on_chip=0:rows=17:steps=$steps" "$k32:on_chip=$((layers / 2)):steps=$steps"

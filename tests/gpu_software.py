@@ -430,6 +430,47 @@ def host_memory(gpu):
     gpu.run([*inside, gpu.program, *request, "--host-memory", "1G"])
 
 
+def dependent_launch_library(gpu):
+    library = gpu.path("dependent_launch.so")
+    gpu.run(["g++", "-shared", "-std=c++20", "-O2", "-fPIC", "-isystem", pathlib.Path(shutil.which("nvcc")).parent.parent / "include",
+             ROOT / "tests/software_gpu/dependent_launch.cc", "-o", library])
+    return {"SWGPU_CC": 90, "LD_PRELOAD": library}
+
+
+def dependent(gpu, model, *flags, ranks=1, **variables):
+    """Checks dependent launches: each comes directly after a kernel of its stream, each rank makes some, and the ids
+    are the CPU's."""
+    launches = gpu.path("launches")
+    gpu.same_as_cpu(model, *flags, ranks=ranks, **variables, **dependent_launch_library(gpu), SWGPU_COUNT=ranks, TRIREME_PDL=1,
+                    TRIREME_LAUNCHES=launches)
+    lines = launches.read_text().splitlines()
+    if len(lines) != ranks or any(line.startswith("0 ") for line in lines):
+        raise Failed(f"{ranks} ranks made these launches: {lines}")
+
+
+check("dependent launches, graphs")(lambda gpu: dependent(gpu, DRAFT, *GREEDY))
+check("dependent launches, graphs and events of a trace", full=True)(
+    lambda gpu: dependent(gpu, DRAFT, *WARM, gpu_flags=[*STREAMED, "--trace", gpu.path("trace.json")]))
+check("dependent launches, streamed without graphs")(
+    lambda gpu: dependent(gpu, DRAFT, *WARM, gpu_flags=[*STREAMED, "--no-graphs"]))
+check("dependent launches, blocks of a quantised file")(
+    lambda gpu: dependent(gpu, GGUF / "q4_k_m.gguf", *GREEDY, *BLOCKS, n=6))
+for spec in ("triforce", "h2o", "tree"):
+    check(f"dependent launches, --spec {spec}", full=True)(
+        lambda gpu, spec=spec: dependent(gpu, TARGET, *WARM, *SPECULATION[spec], gpu_flags=["--kv-on-chip", "3"]))
+for mailboxes in (0, 1):
+    check(f"dependent launches, triforce, 2 ranks that add {'in host memory' if mailboxes else 'by NCCL'}", full=mailboxes == 0)(
+        lambda gpu, mailboxes=mailboxes: dependent(gpu, TARGET, *WARM, *SPECULATION["triforce"], gpu_flags=["--kv-on-chip", "2"],
+                                                   ranks=2, TRIREME_SHM_SUMS=mailboxes))
+
+
+@check("dependent launches are refused on a GPU of compute capability 8.9")
+def dependent_refused(gpu):
+    refused = gpu.trireme(*gpu.request(DRAFT), "--device", "cuda", status=78, SWGPU_CC=89, TRIREME_PDL=1)
+    if refused.stderr.count("trireme: error: ") != 1 or "8.9" not in refused.stderr:
+        raise Failed(refused.stderr)
+
+
 @check("a GPU of compute capability 8.0 runs, one of 7.5 is refused")
 def capabilities(gpu):
     gpu.same_as_cpu(DRAFT, *GREEDY, SWGPU_CC=80)
@@ -491,11 +532,11 @@ def smoke(gpu):
 
 @check("tests/gpu.sh: its three commands with small models", full=True)
 def gpu_script(gpu):
-    start = smoke_program(gpu)
-    for command, steps in (("first", 7), ("same", 7), ("long", 5)):
+    start, library = smoke_program(gpu), dependent_launch_library(gpu)
+    for command, steps in (("first", 9), ("same", 8), ("long", 5)):
         out = gpu.path(command)
         ended = gpu.run([ROOT / "tests/gpu.sh", command, "--small", "--build", gpu.build, "--out", out], status=None,
-                        deadline_s=3000, GPU_SMOKE=start, GPU_SHARDS=2, GPU_KERNELS="Accept.*:Embed*", GPU_ENGINE="GpuGraphs.*")
+                        deadline_s=3000, GPU_SMOKE=start, GPU_SHARDS=2, GPU_KERNELS="Accept.*:Embed*", GPU_ENGINE="GpuGraphs.*", **library)
         passed, failed = map(int, re.search(r"(\d+) passed, (\d+) failed$", ended.stdout.strip()).groups())
         if failed or passed < steps or not (out / f"gpu-{command}.tar.gz").exists():
             raise Failed(f"gpu.sh {command}: {passed} passed, {failed} failed, expected {steps}\n{ended.stdout[-3000:]}")

@@ -220,7 +220,7 @@ std::vector<std::string> misspelt_variables(std::span<const std::string> lines) 
     // Read by runtime/env, by scripts, by runtime/module, and by tests.
     std::vector<std::string> known = {"TRIREME_TIMEOUT_S", "TRIREME_LOG", "TRIREME_CACHE", "TRIREME_CUDA_LIBS",
                                       "TRIREME_DEMO_MODEL", "TRIREME_LLAMA_VENV", "TRIREME_TEST_DATA", "TRIREME_MUTANT",
-                                      "TRIREME_PYTHON", "TRIREME_SHM_SUMS",
+                                      "TRIREME_PYTHON", "TRIREME_SHM_SUMS", "TRIREME_PDL",
                                       // Read by scripts in launch/slurm and tests.
                                       "TRIREME", "TRIREME_SLURM", "TRIREME_SLURM_MODES", "TRIREME_LAUNCHER",
                                       "TRIREME_MOST_RESTARTS", "TRIREME_SOFTWARE_GPU", "TRIREME_LONG_TEXT"};

@@ -42,4 +42,7 @@ struct CopyBytes {
     static constexpr bool is_wide(uintptr_t x) { return x % sizeof(Bits16) == 0; }
 };
 
+/// Returns the address by which CUDA's functions know the kernel of CopyBytes.
+const void* copy_kernel();
+
 }  // namespace trireme::gpu

@@ -7,7 +7,10 @@
 #include "runtime/cpu/memory.h"
 #include "runtime/cpu/pages.h"
 #include "runtime/cuda/call.h"
+#include "runtime/cuda/launch_kernel.h"
 #include "runtime/cuda/stream.h"
+#include "runtime/env.h"
+#include "runtime/log.h"
 #include "runtime/module.h"
 
 namespace trireme {
@@ -46,6 +49,17 @@ int ranks_on(int index, const DeviceRequest& r) {
     return r.local_ranks / n + (index < r.local_ranks % n ? 1 : 0);
 }
 
+void check_dependent_launch(const CardFacts& f) {
+    require(f.major >= 9, Exit::kConfig,
+            "TRIREME_PDL=1: {} (cuda:{}) has compute capability {}.{}, programmatic dependent launch requires 9.0 or "
+            "higher: unset the variable",
+            f.name, f.index, f.major, f.minor);
+    require(gpu::compiled_for_dependent_launch(), Exit::kConfig,
+            "TRIREME_PDL=1: the kernels are compiled for GPUs before compute capability 9.0: add 90 to "
+            "CMAKE_CUDA_ARCHITECTURES, or unset the variable");
+    log::info("cuda:{}: kernels are launched before the kernel ahead of them has ended (TRIREME_PDL=1)", f.index);
+}
+
 }  // namespace
 
 std::vector<std::string> list_cards() {
@@ -78,6 +92,7 @@ CudaDevice::CudaDevice(const DeviceRequest& request)
     require(facts_.major >= 8, Exit::kUnavailable,
             "cuda:{}: {} has compute capability {}.{}, the kernels require 8.0 or higher: use another GPU or the CPU",
             facts_.index, facts_.name, facts_.major, facts_.minor);
+    if (env().dependent_launch) check_dependent_launch(facts_);
 }
 
 std::string CudaDevice::name() const {
@@ -182,7 +197,7 @@ void CudaDevice::release(Space space, void* data, size_t bytes) noexcept {
 }
 
 std::unique_ptr<Stream> CudaDevice::make_stream(const char* name) {
-    return std::make_unique<CudaStream>(name, facts_.index);
+    return std::make_unique<CudaStream>(name, facts_.index, env().dependent_launch);
 }
 
 CudaDevice& cuda(Device& device) {

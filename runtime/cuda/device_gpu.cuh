@@ -138,10 +138,16 @@ constexpr int blocks_of_sm() {
     return 0;  // ptxas decides
 }
 
-/// The kernel of one body.
+/// The kernel of one body. On compute capability 9.0 or higher it begins with two instructions for programmatic
+/// dependent launch (launch_kernel.h). Ahead of them it must not read or write memory: tests/device_code.py checks SASS
+/// and PTX.
 template <class Body>
 __global__ void __launch_bounds__(Body::kThreads, blocks_of_sm<Body>())
     run_body(const __grid_constant__ typename Body::Args args, DeviceFault* fault, const char* operation) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
     DeviceGpu gpu(fault, operation);
     Body::run(gpu, args);
 }

@@ -10,7 +10,9 @@ namespace trireme::gpu {
 template <class Body>
 void launch(CudaStream& stream, const char* operation, size_t bytes, const Grid& grid,
             const typename Body::Args& args) {
-    stream.run(operation, bytes, [&](cudaStream_t s) { launch_body<Body>(s, grid, args, stream.fault(), operation); });
+    stream.run_kernel(operation, bytes, [&](cudaStream_t s, bool dependent) {
+        launch_body<Body>(s, dependent, grid, args, stream.fault(), operation);
+    });
 }
 
 }  // namespace trireme::gpu

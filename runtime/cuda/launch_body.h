@@ -17,11 +17,11 @@ struct DeviceFault {
 
 namespace gpu {
 
-/// Enqueues one kernel; its faults name `operation`, a literal. Defined and instantiated by nvcc, in the .cu file that
-/// compiles the body (launch.cuh).
+/// Enqueues one kernel; its faults name `operation`, a literal. `dependent`: see launch_kernel.h. Defined and
+/// instantiated by nvcc, in the .cu file that compiles the body (launch.cuh).
 template <class Body>
-void launch_body(cudaStream_t stream, const Grid& grid, const typename Body::Args& args, DeviceFault* fault,
-                 const char* operation);
+void launch_body(cudaStream_t stream, bool dependent, const Grid& grid, const typename Body::Args& args,
+                 DeviceFault* fault, const char* operation);
 
 }  // namespace gpu
 }  // namespace trireme

@@ -76,9 +76,10 @@ class CudaStream::Recorded final : public Graph {
         std::make_unique<std::deque<PendingCall>>();  // addressed by the graph
 };
 
-CudaStream::CudaStream(const char* name, int device)
+CudaStream::CudaStream(const char* name, int device, bool dependent_launch)
     : name_(name),
       device_(device),
+      dependent_launch_(dependent_launch),
       watch_(std::make_shared<Watch>([this] { look_here(); })),
       calls_(new PendingCall[kCalls]),
       host_error_(std::make_unique<HostError>()),
@@ -125,6 +126,7 @@ bool CudaStream::begin_operation(const char* what) {
     timed_.push_back({what, 0, idle_[idle_.size() - 2], idle_.back()});
     idle_.resize(idle_.size() - 2);
     cuda(cudaEventRecord(timed_.back().begin, handle_), "cudaEventRecord");
+    after_kernel_ = false;
     return true;
 }
 
@@ -164,11 +166,14 @@ std::unique_ptr<Graph> CudaStream::capture(const std::function<void()>& body) {
     // Relaxed: NCCL makes calls, also in its own threads, that other modes refuse during a capture.
     cuda(cudaStreamBeginCapture(handle_, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture", name_, last_);
     capturing_ = recorded.get();
+    after_kernel_ = false;
     cudaGraph_t graph = nullptr;
     try {
         body();
+        after_kernel_ = false;
     } catch (...) {
         capturing_ = nullptr;
+        after_kernel_ = false;
         cudaStreamEndCapture(handle_, &graph);
         if (graph != nullptr) cudaGraphDestroy(graph);
         cudaGetLastError();  // clears the error of the failed capture
@@ -185,6 +190,7 @@ Event CudaStream::record() {
     const uint64_t ticket = recorded_ + 1;
     if (ticket > kEvents) await(ticket - kEvents);  // that ticket's event is reused
     cuda(cudaEventRecord(event(ticket), handle_), "cudaEventRecord", name_, last_);
+    after_kernel_ = false;
     recorded_ = ticket;
     return {this, ticket};
 }

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include <cuda_runtime_api.h>
@@ -26,8 +27,9 @@ namespace trireme {
 /// memory. Host calls are skipped once one has thrown. synchronize() throws, so no result is used.
 class CudaStream final : public Stream {
   public:
-    /// `name` must outlive the stream. `device`: index of the GPU.
-    CudaStream(const char* name, int device);
+    /// `name` must outlive the stream. `device`: index of the GPU. `dependent_launch`: a kernel directly after a kernel
+    /// uses programmatic dependent launch (launch_kernel.h).
+    CudaStream(const char* name, int device, bool dependent_launch);
     ~CudaStream() override;
 
     /// Calls enqueue(cudaStream_t), which puts one operation on the stream. `what` (a literal) and `bytes` go into the
@@ -35,7 +37,17 @@ class CudaStream final : public Stream {
     template <class Enqueue>
     void run(const char* what, size_t bytes, const Enqueue& enqueue) {
         const bool timed = begin_operation(what);
+        after_kernel_ = false;
         enqueue(handle_);
+        end_operation(what, bytes, timed);
+    }
+    /// Calls enqueue(cudaStream_t, bool), which puts one kernel of this project on the stream. True: it is a dependent
+    /// launch.
+    template <class Enqueue>
+    void run_kernel(const char* what, size_t bytes, const Enqueue& enqueue) {
+        const bool timed = begin_operation(what);
+        enqueue(handle_, std::exchange(after_kernel_, false));
+        after_kernel_ = dependent_launch_ && !timed;
         end_operation(what, bytes, timed);
     }
     cudaStream_t handle() const { return handle_; }
@@ -92,6 +104,8 @@ class CudaStream final : public Stream {
 
     const char* name_;
     int device_;
+    bool dependent_launch_;
+    bool after_kernel_ = false;  // the next kernel may be a dependent launch: the operation enqueued last was a kernel
     cudaStream_t handle_ = nullptr;
     std::array<cudaEvent_t, kEvents> events_{};  // a ring
     uint64_t recorded_ = 0;                      // number of record() calls: the ticket of the latest event

@@ -103,6 +103,7 @@ TEST(BadInput, CommandLine) {
     expect_error(78, {"TRIREME_TOP_P '2'"}, good({"-p", "x"}), {.environment = {"TRIREME_TOP_P=2"}});
     expect_error_on_ranks(78, {"TRIREME_TIMEOUT_S"}, good({"-p", "x"}), {.environment = {"TRIREME_TIMEOUT_S=soon"}});
     expect_error_on_ranks(78, {"TRIREME_SHM_SUMS='no'"}, good({"-p", "x"}), {.environment = {"TRIREME_SHM_SUMS=no"}});
+    expect_error_on_ranks(78, {"TRIREME_PDL='no'"}, good({"-p", "x"}), {.environment = {"TRIREME_PDL=no"}});
     expect_error_on_ranks(69, {"--device cuda"}, good({"-p", "x", "--device", "cuda"}));
     expect_error_on_ranks(78, {"--tensor-parallel-size 3"}, good({"-p", "x", "-tp", "3"}));
 }
