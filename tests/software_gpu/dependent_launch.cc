@@ -20,7 +20,7 @@
 
 namespace {
 
-// The streams whose last operation is a kernel, and the number of launches.
+// The last operation of each stream (null: a kernel), and the number of launches.
 struct Streams {
     std::mutex mutex;
     std::unordered_map<cudaStream_t, const char*> last;
@@ -43,7 +43,7 @@ struct Streams {
 
     void kernel(cudaStream_t stream, bool is_dependent) {
         const std::lock_guard lock(mutex);
-        const char*& before = last[stream];
+        const char*& before = last.try_emplace(stream, "the stream's creation").first->second;
         if (is_dependent && before != nullptr) {
             std::fprintf(stderr, "dependent_launch: a dependent launch directly after %s\n", before);
             std::abort();
