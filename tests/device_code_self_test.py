@@ -61,7 +61,7 @@ struct OverBudget : Planted {
 struct Early : Sound {};
 template <>
 __global__ void __launch_bounds__(64) run_body<Early>(const __grid_constant__ Planted::Args args, DeviceFault*, const char*) {
-    const float x = *static_cast<const volatile float*>(args.in + threadIdx.x);
+    const float x = *static_cast<const volatile float*>(args.in);
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif

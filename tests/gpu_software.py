@@ -464,11 +464,14 @@ for mailboxes in (0, 1):
                                                    ranks=2, TRIREME_SHM_SUMS=mailboxes))
 
 
-@check("dependent launches are refused on a GPU of compute capability 8.9")
+@check("dependent launches are refused on compute capability 8.9, and without code for 9.0")
 def dependent_refused(gpu):
     refused = gpu.trireme(*gpu.request(DRAFT), "--device", "cuda", status=78, SWGPU_CC=89, TRIREME_PDL=1)
     if refused.stderr.count("trireme: error: ") != 1 or "8.9" not in refused.stderr:
         raise Failed(refused.stderr)
+    lacks_code = gpu.trireme(*gpu.request(DRAFT), "--device", "cuda", status=78, SWGPU_CC=90, TRIREME_PDL=1)
+    if lacks_code.stderr.count("trireme: error: ") != 1 or "CMAKE_CUDA_ARCHITECTURES" not in lacks_code.stderr:
+        raise Failed(lacks_code.stderr)
 
 
 @check("a GPU of compute capability 8.0 runs, one of 7.5 is refused")

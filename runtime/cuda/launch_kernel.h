@@ -1,6 +1,6 @@
 #pragma once
-/// launch_kernel(): the only place where kernels are launched, with or without programmatic dependent launch (CUDA C++
-/// Programming Guide, "Programmatic Dependent Launch").
+/// launch_kernel(): the only place where the engine launches kernels, with or without programmatic dependent launch
+/// (CUDA C++ Programming Guide, "Programmatic Dependent Launch").
 ///
 /// A dependent launch may begin while the kernel before it on the stream still runs. Every kernel therefore begins with
 /// griddepcontrol.wait: it waits until the kernel before it has ended and its writes are visible. Then it lets the next

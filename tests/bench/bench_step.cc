@@ -20,6 +20,7 @@
 #include "model/level.h"
 #include "offload/plan/plan.h"
 #include "offload/stream/raw_bytes.h"
+#include "runtime/env.h"
 #include "runtime/module.h"
 #include "runtime/trace.h"
 #include "tests/bench/timing.h"
@@ -149,13 +150,13 @@ void Bench::run(const Case& c) {
     const double bytes = static_cast<double>(step_bytes(model, model.length() + c.rows));
     if (comm_.rank() != 0) return;
     fmt::print(
-        R"({{"bench":"step","shape":"{}","device":"{}","ranks":{},"comm":"{}","context":{},"rows":{},"graphs":{},)"
+        R"({{"bench":"step","shape":"{}","device":"{}","ranks":{},"comm":"{}","context":{},"rows":{},"graphs":{},"dependent_launch":{},)"
         R"("prefill_s":{:.3f},"prefill_tok_s":{:.0f},"step_ms":{:.4f},"best_step_ms":{:.4f},"rank_bytes":{:.0f},)"
         R"("rank_gbps":{:.1f},"device_peak_bytes":{},"on_chip_layers":{},"h2d_bytes":{},"h2d_gbps":{:.2f},)"
         R"("plain_h2d_gbps":{:.2f},"logits_xxh3":"{:016x}"}})"
         "\n",
         source_.config().name, device_->name(), comm_.size(), comm_.name(), c.context, c.rows, c.graphs != 0,
-        prefill_s_, static_cast<double>(c.context - kMaxRows) / prefill_s_, typical * 1e3,
+        env().dependent_launch, prefill_s_, static_cast<double>(c.context - kMaxRows) / prefill_s_, typical * 1e3,
         *std::min_element(step.begin(), step.end()) * 1e3, bytes, bytes / typical * 1e-9, device_->peak(Space::kDevice),
         c.on_chip, streamed_bytes, static_cast<double>(streamed_bytes) / typical * 1e-9, plain, digest);
     std::fflush(stdout);

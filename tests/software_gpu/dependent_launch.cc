@@ -1,7 +1,7 @@
 // A library for LD_PRELOAD that gives the software GPU dependent launches (runtime/cuda/launch_kernel.h), and checks
-// them: directly ahead of a dependent launch, its stream must have a kernel. After a copy, an event, a graph or a call
-// of a library, the process ends by abort(). On a real GPU such a launch starts early too, and nothing orders its
-// reads.
+// them: directly ahead of a dependent launch, its stream must have a kernel. After a copy, an event, a graph or a
+// product of cuBLASLt, the process ends by abort(): CUDA describes such a launch after a kernel only. Calls of NCCL are
+// not seen, because the engine takes NCCL's functions from its handle (dist/cuda/nccl_api.cc).
 //
 // A dependent launch is executed as an ordinary one. TRIREME_LAUNCHES names a file to which each process that launched
 // kernels appends "D dependent launches of N".
@@ -16,7 +16,6 @@
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
-#include <nccl.h>
 
 namespace {
 
@@ -146,12 +145,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t comp
     streams().operation(stream, "cublasLtMatmul");
     return call<cublasStatus_t>("libcublasLt.so.13", "cublasLtMatmul", handle, compute, alpha, a, a_layout, b, b_layout,
                                 beta, c, c_layout, d, d_layout, algorithm, workspace, workspace_bytes, stream);
-}
-
-ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t operation,
-                           ncclComm_t communicator, cudaStream_t stream) {
-    streams().operation(stream, "ncclAllReduce");
-    return call<ncclResult_t>("libnccl.so.2", "ncclAllReduce", from, to, count, type, operation, communicator, stream);
 }
 
 }  // extern "C"
