@@ -12,7 +12,7 @@ struct Env {
     // TRIREME_SHM_SUMS=0: ranks of one machine add by messages, not in shared memory. 1: GPUs add all short vectors in
     // it, without measuring which way is faster.
     std::optional<bool> shm_sums;
-    bool dependent_launch = false;  // TRIREME_PDL=1: kernels are launched before the kernel ahead of them has ended
+    bool dependent_launch = false;  // TRIREME_PDL=1: programmatic dependent launch (runtime/cuda/launch_kernel.h)
 };
 
 /// Returns the settings, which the first call reads. Errors of that call: Exit::kConfig, naming the variable.

@@ -8,8 +8,8 @@ kernel before (griddepcontrol.wait, runtime/cuda/launch_kernel.h).
 
 BUDGET (kernels/cuda/budget.txt) limits registers, and names exceptions. No other kernel may have a trap, a stack frame,
 a spill, local memory, or a call of a driver function (printf, assert). Ahead of the wait it may only read its arguments.
-A read of a host variable becomes a trap without a warning, see kernels/power_of_two.h. cuobjdump and nvdisasm read SASS and PTX; they are found in PATH or in the folder
-TRIREME_CUDA_TOOLS (tests/fetch_cuda_tools.sh). Without them, only ptxas' figures are checked; the exit status is 77.
+A read of a host variable becomes a trap without a warning, see kernels/power_of_two.h. cuobjdump and nvdisasm read SASS
+and PTX; they are found in PATH or in the folder TRIREME_CUDA_TOOLS (tests/fetch_cuda_tools.sh). Without them, only ptxas' figures are checked; the exit status is 77.
 """
 import collections
 import dataclasses

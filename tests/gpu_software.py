@@ -431,8 +431,8 @@ def host_memory(gpu):
 
 
 def dependent_launch_library(gpu):
-    library = gpu.path("dependent_launch.so")
-    gpu.run(["g++", "-shared", "-std=c++20", "-O2", "-fPIC", "-isystem", pathlib.Path(shutil.which("nvcc")).parent.parent / "include",
+    library, cuda = gpu.path("dependent_launch.so"), pathlib.Path(shutil.which("nvcc")).resolve().parent.parent
+    gpu.run(["g++", "-shared", "-std=c++20", "-O2", "-fPIC", "-isystem", cuda / "include",
              ROOT / "tests/software_gpu/dependent_launch.cc", "-o", library])
     return {"SWGPU_CC": 90, "LD_PRELOAD": library}
 

@@ -112,9 +112,8 @@ std::string variables() {
                 "0: ranks on one machine add with MPI messages, not through shared memory, and GPUs with NCCL alone. "
                 "1: GPUs add short vectors in host memory, without measuring whether that is faster") +
            item(bold("TRIREME_PDL"),
-                "1: programmatic dependent launch: a kernel is launched before the kernel ahead of it has ended "
-                "(compute "
-                "capability 9.0 or higher)") +
+                "1: programmatic dependent launch: a kernel is launched before the kernel ahead of it has ended. "
+                "Requires compute capability 9.0 or higher") +
            item(bold("TRIREME_CUDA_LIBS"),
                 "folders, with colons between, where cuBLASLt and NCCL are looked for first") +
            item(bold("NO_COLOR"), "no colours in the log") +

@@ -1,4 +1,5 @@
 #include "runtime/cuda/copy_bytes.h"
+
 #include "runtime/cuda/launch.cuh"
 
 namespace trireme::gpu {

@@ -57,7 +57,7 @@ void check_dependent_launch(const CardFacts& f) {
     require(gpu::compiled_for_dependent_launch(), Exit::kConfig,
             "TRIREME_PDL=1: the kernels are compiled for GPUs before compute capability 9.0: add 90 to "
             "CMAKE_CUDA_ARCHITECTURES, or unset the variable");
-    log::info("cuda:{}: kernels are launched before the kernel ahead of them has ended (TRIREME_PDL=1)", f.index);
+    log::info("cuda:{}: programmatic dependent launch is on (TRIREME_PDL=1)", f.index);
 }
 
 }  // namespace

@@ -17,9 +17,8 @@ void launch_body(cudaStream_t stream, bool dependent, const Grid& grid, const ty
         shared = static_cast<size_t>(Body::kSharedBytes);
     }
     if (shared > 48 << 10) {  // more must be requested: 1 us per launch
-        cuda(
-            cudaFuncSetAttribute(run_body<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
-            operation);
+        cuda(cudaFuncSetAttribute(run_body<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
+             operation);
     }
     const dim3 blocks(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z));
     // cudaLaunchKernel() copies the arguments; it takes their addresses without const.

@@ -126,7 +126,6 @@ bool CudaStream::begin_operation(const char* what) {
     timed_.push_back({what, 0, idle_[idle_.size() - 2], idle_.back()});
     idle_.resize(idle_.size() - 2);
     cuda(cudaEventRecord(timed_.back().begin, handle_), "cudaEventRecord");
-    after_kernel_ = false;
     return true;
 }
 

@@ -45,8 +45,8 @@ class CudaStream final : public Stream {
     /// launch.
     template <class Enqueue>
     void run_kernel(const char* what, size_t bytes, const Enqueue& enqueue) {
-        const bool timed = begin_operation(what);
-        enqueue(handle_, std::exchange(after_kernel_, false));
+        const bool timed = begin_operation(what);  // between events, if so
+        enqueue(handle_, std::exchange(after_kernel_, false) && !timed);
         after_kernel_ = dependent_launch_ && !timed;
         end_operation(what, bytes, timed);
     }

@@ -150,8 +150,8 @@ void Bench::run(const Case& c) {
     const double bytes = static_cast<double>(step_bytes(model, model.length() + c.rows));
     if (comm_.rank() != 0) return;
     fmt::print(
-        R"({{"bench":"step","shape":"{}","device":"{}","ranks":{},"comm":"{}","context":{},"rows":{},"graphs":{},"dependent_launch":{},)"
-        R"("prefill_s":{:.3f},"prefill_tok_s":{:.0f},"step_ms":{:.4f},"best_step_ms":{:.4f},"rank_bytes":{:.0f},)"
+        R"({{"bench":"step","shape":"{}","device":"{}","ranks":{},"comm":"{}","context":{},"rows":{},"graphs":{},)"
+        R"("dependent_launch":{},"prefill_s":{:.3f},"prefill_tok_s":{:.0f},"step_ms":{:.4f},"best_step_ms":{:.4f},"rank_bytes":{:.0f},)"
         R"("rank_gbps":{:.1f},"device_peak_bytes":{},"on_chip_layers":{},"h2d_bytes":{},"h2d_gbps":{:.2f},)"
         R"("plain_h2d_gbps":{:.2f},"logits_xxh3":"{:016x}"}})"
         "\n",
